@@ -1,0 +1,1 @@
+"""Adapts: one retryable, idempotent step each, thin around `infra`."""

@@ -1,0 +1,1 @@
+"""Answers: HTTP, authentication, presentation."""

@@ -1,0 +1,1 @@
+"""Touches: Postgres, engines, cards, media, the object store, the network, the environment."""

@@ -1,0 +1,89 @@
+"""The only reader of the environment. Every setting has a type, a bound and a default that runs on a laptop."""
+
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated
+
+import yaml
+from pydantic import Field, SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+PROJECT = Path(__file__).resolve().parent.parent
+"""The checkout, or site-packages when installed as a wheel."""
+
+
+class Settings(BaseSettings):
+    """All of Holdfast's settings; the environment's names are these in capitals behind `HOLDFAST_`.
+
+    A part whose address is given here is used and not started by `holdfast up`.
+
+    Attributes:
+        home: Everything the embedded stack writes: data, sockets, logs, ports, secrets.
+        database_url: A Postgres of your own; None starts the embedded one.
+        database_pool_max: Connections of one process.
+        temporal_address: `host:port` of a server of your own; None starts the embedded one.
+        temporal_api_key: For Temporal Cloud or an authenticating proxy.
+        temporal_tls: Whether to speak TLS to `temporal_address`.
+        temporal_file: Where `temporal.yaml` lies.
+        temporal_ui_url: Base of the Web UI, for links; None when there is none.
+        object_store_url: `s3://…`, `gs://…`, `az://…` or `file:///…`; None keeps blobs under `home`.
+        api_host: Where the API listens.
+        api_port: 0 lets the supervisor choose a free one.
+        api_public_url: How clients reach it; None means `http://api_host:api_port`.
+        api_internal_url: How hosts reach `/internal/v1`; None means the public one.
+        session_secret: Signs sessions. `holdfast up` makes one for the embedded stack.
+        signing_secret: Signs blob addresses; as above.
+        host_token: What hosts show at `/internal/v1`; as above.
+        session_hours: A session's length.
+        legacy_credit_status: True answers 429 in place of 402 for `insufficient_credits`, as an older system did.
+        upload_bytes_max: The largest part of a multipart body.
+        in_flight_max: Open generations of one account.
+        embedded: True for processes that `holdfast up` started.
+        cpu_threads: Threads of the native engine on a CPU card; 0 means all cores.
+        fault_points: Names of deliberate crash points, comma separated; only tests and drills set it.
+    """
+
+    model_config = SettingsConfigDict(env_prefix="HOLDFAST_", extra="ignore", frozen=True)
+
+    home: Path = PROJECT / ".holdfast"
+    database_url: SecretStr | None = None
+    database_pool_max: Annotated[int, Field(ge=2, le=100)] = 8
+    temporal_address: str | None = None
+    temporal_api_key: SecretStr | None = None
+    temporal_tls: bool = False
+    temporal_file: Path = PROJECT / "temporal.yaml"
+    temporal_ui_url: str | None = None
+    object_store_url: str | None = None
+    api_host: str = "127.0.0.1"
+    api_port: Annotated[int, Field(ge=0, le=65535)] = 0
+    api_public_url: str | None = None
+    api_internal_url: str | None = None
+    session_secret: SecretStr = SecretStr("")
+    signing_secret: SecretStr = SecretStr("")
+    host_token: SecretStr = SecretStr("")
+    session_hours: Annotated[int, Field(ge=1, le=24 * 30)] = 12
+    legacy_credit_status: bool = False
+    upload_bytes_max: Annotated[int, Field(ge=1)] = 50 * 1024 * 1024
+    in_flight_max: Annotated[int, Field(ge=1)] = 100
+    embedded: bool = False
+    cpu_threads: Annotated[int, Field(ge=0, le=256)] = 0
+    fault_points: str = ""
+
+    @cached_property
+    def public_url(self) -> str:
+        """Base address that clients use, without a trailing slash."""
+        return (self.api_public_url or f"http://{self.api_host}:{self.api_port}").rstrip("/")
+
+    @cached_property
+    def internal_url(self) -> str:
+        """Base address that hosts use, without a trailing slash."""
+        return (self.api_internal_url or self.public_url).rstrip("/")
+
+    @cached_property
+    def temporal(self) -> dict[str, object]:
+        """The parsed `temporal.yaml`."""
+        loaded = yaml.safe_load(self.temporal_file.read_text())
+        if not isinstance(loaded, dict):
+            msg = f"{self.temporal_file} holds no mapping"
+            raise TypeError(msg)
+        return loaded

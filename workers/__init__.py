@@ -1,0 +1,1 @@
+"""Runs: processes, wiring, the command line."""

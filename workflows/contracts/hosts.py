@@ -1,0 +1,118 @@
+"""The messages between a card's host and the API's internal endpoint.
+
+A host holds no database credentials. It reaches Temporal, the object store by short-lived signed
+addresses, and `/internal/v1` of the API with its host token.
+"""
+
+from pydantic import AwareDatetime
+
+from workflows.contracts.generation import Parameter
+from workflows.contracts.media import BlobRef, InputImage, MediaContract
+from workflows.contracts.message import Message
+
+
+class Running(Message):
+    """What a card is doing, as its host sees it."""
+
+    task_id: str
+    fence: int
+    fraction: float
+    """0 to 1; never 1 before the artifact is stored."""
+
+
+class CardReport(Message):
+    """One card, as seen by its host.
+
+    Attributes:
+        card_uuid: NVML's UUID, or `cpu-<host>-<n>` where there is no GPU.
+        label: The public name.
+        gpu_model: As NVML names it; `CPU` without one.
+        vram_total_mib: MiB; for a CPU card, what may be used of main memory.
+        vram_free_mib: MiB.
+        engines: Engine kinds that are up, as `native`.
+        capabilities: What those engines offer, as `image_upscale`.
+        boot_id: New with each start of the agent that owns the card.
+        running: None when idle.
+        settled_fence: The highest fence whose run the host knows to be over; 0 at first.
+    """
+
+    card_uuid: str
+    label: str
+    gpu_model: str
+    vram_total_mib: int
+    vram_free_mib: int
+    engines: tuple[str, ...]
+    capabilities: tuple[str, ...]
+    boot_id: str
+    running: Running | None = None
+    settled_fence: int = 0
+
+
+class HostReport(Message):
+    """`POST /internal/v1/report`, once a second and at every change."""
+
+    host: str
+    cards: tuple[CardReport, ...]
+
+
+class OrderRequest(Message):
+    """`POST /internal/v1/orders`: exchange a lease for the work itself."""
+
+    task_id: str
+    lease_id: str
+    card_uuid: str
+    fence: int
+    boot_id: str
+    attach_only: bool = False
+
+
+class SignedAddress(Message):
+    """A short-lived address of one blob for one method."""
+
+    url: str
+    method: str
+    expires_at: AwareDatetime
+
+
+class WorkInput(Message):
+    """An input and where to fetch it."""
+
+    image: InputImage
+    source: SignedAddress
+
+
+class Work(Message):
+    """What to run. Fetched fresh at each start, so that nothing personal or signed stays in a history."""
+
+    task_id: str
+    fence: int
+    model_id: str
+    digest: str
+    engine: str
+    capability: str
+    mode: str
+    parameters: dict[str, Parameter]
+    inputs: tuple[WorkInput, ...]
+    outputs: tuple[MediaContract, ...]
+    run_s_max: int
+
+
+class StaleLease(Message):
+    """409 of both calls: a newer fence exists or the lease ended. The host stops and delivers nothing."""
+
+    reason: str
+
+
+class UploadRequest(Message):
+    """`POST /internal/v1/uploads`: permission to store one finished file, checked against the fence again."""
+
+    task_id: str
+    lease_id: str
+    fence: int
+    file: BlobRef
+
+
+class UploadGrant(Message):
+    """Where to PUT the bytes; None when the store has them already."""
+
+    target: SignedAddress | None

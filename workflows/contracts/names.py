@@ -1,0 +1,16 @@
+"""Names by which workflows, their messages and their search attributes are reached from outside."""
+
+GENERATION_WORKFLOW = "Generation"
+ADMIT_UPDATE = "admit"
+CANCEL_UPDATE = "request_cancel"
+CANCEL_SIGNAL = "cancel"
+ASSIGNED_SIGNAL = "assigned"
+RESOLVE_UPDATE = "resolve"
+STATE_QUERY = "state"
+
+SA_TASK_ID = "TaskId"
+SA_ACCOUNT = "Account"
+SA_MODEL = "Model"
+SA_PHASE = "Phase"
+SA_CREDIT_STATUS = "CreditStatus"
+SA_CARD = "Card"

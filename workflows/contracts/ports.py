@@ -1,0 +1,68 @@
+"""Activities as the workflow sees them: names and types, without bodies.
+
+`activities/` implements each under the same name; `tests/house` compares the signatures.
+"""
+
+from temporalio import activity
+
+from workflows.contracts import generation as g
+
+
+@activity.defn(name="admit")
+async def admit(request: g.GenerationRequest) -> g.Admission:
+    """Hold the price and place at once where a card is idle. Local; one transaction; idempotent by operation."""
+    raise NotImplementedError
+
+
+@activity.defn(name="accept_lease")
+async def accept_lease(order: g.AcceptLease) -> bool:
+    """Accept an offer; False when it lapsed or was withdrawn. Local; compare-and-set."""
+    raise NotImplementedError
+
+
+@activity.defn(name="requeue")
+async def requeue(order: g.AcceptLease) -> None:
+    """End a lease that proved unusable before the order was fetched, and wait again. Local; idempotent."""
+    raise NotImplementedError
+
+
+@activity.defn(name="advance")
+async def advance(step: g.Advance) -> None:
+    """Record a phase and its event. Local; ignored when the generation is already further."""
+    raise NotImplementedError
+
+
+@activity.defn(name="settle")
+async def settle(order: g.Settle) -> g.Closing:
+    """Post the hold and complete the generation. Local; one transaction; idempotent by task."""
+    raise NotImplementedError
+
+
+@activity.defn(name="release")
+async def release(order: g.Release) -> g.Closing:
+    """Void the hold and end the generation. Local; one transaction; idempotent by task."""
+    raise NotImplementedError
+
+
+@activity.defn(name="mark_unknown")
+async def mark_unknown(order: g.MarkUnknown) -> None:
+    """Show that the outcome isn't known. Local; idempotent."""
+    raise NotImplementedError
+
+
+@activity.defn(name="run_on_card")
+async def run_on_card(order: g.RunOrder) -> g.RunOutcome:
+    """Run on the card whose queue delivers this: attach, else submit; follow; upload. Beats; cancellable."""
+    raise NotImplementedError
+
+
+@activity.defn(name="inspect")
+async def inspect(order: g.InspectOrder) -> g.Inspection:
+    """Decode every file to its end and judge it against its contract. Media queue; pure in its result."""
+    raise NotImplementedError
+
+
+@activity.defn(name="keep")
+async def keep(order: g.KeepOrder) -> None:
+    """Record the artifacts for their owner. Media queue; idempotent by task and index."""
+    raise NotImplementedError

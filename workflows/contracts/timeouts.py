@@ -1,0 +1,38 @@
+"""All time-outs, in one table, each with its reason."""
+
+from datetime import timedelta
+
+WORKFLOW_TASK = timedelta(seconds=2)
+"""With the default of 10 s a killed orchestrator costs the caller 10 s; a 4 s hold still works under 2 s."""
+STICKY_QUEUE = timedelta(seconds=2)
+"""As above, for a workflow cached in the killed worker."""
+ADMISSION = timedelta(seconds=3)
+"""The API's own wait for an admission; `admit_by` is this far ahead, so no hold is taken for who gave up."""
+LOCK = timedelta(milliseconds=500)
+"""Postgres `lock_timeout` of money steps: a hot account must not fill the worker's slots."""
+MONEY_STEP = timedelta(seconds=5)
+"""One try of a local activity that touches money; tried again for ever, it is idempotent."""
+OFFER = timedelta(seconds=2)
+"""An offered lease that the workflow hasn't accepted by then lapses."""
+BEAT = timedelta(seconds=1)
+"""A running activity beats, and a host reports, this often."""
+HEARTBEAT = timedelta(seconds=4)
+"""Four missed beats: the host or its agent is gone."""
+REPORT_FRESH = timedelta(seconds=5)
+"""A card whose last report is older takes no new work."""
+CARD_PICKUP = timedelta(seconds=30)
+"""A leased card whose agent doesn't take the task by then is treated as away."""
+RUN_ENDS_AFTER_DEADLINE = timedelta(seconds=60)
+"""A run may end this much after its own time limit, to report and to upload."""
+INSPECT = timedelta(seconds=120)
+"""Decoding the largest allowed output to its end takes about 20 s on one busy core."""
+KEEP = timedelta(seconds=60)
+CANCEL_ANSWER = timedelta(seconds=2)
+"""A cancel that isn't confirmed by then is answered `cancel_requested`."""
+RECONCILE_FIRST = timedelta(seconds=5)
+RECONCILE_MAX = timedelta(minutes=5)
+"""Looks for evidence start after 5 s and back off to one in 5 min."""
+RESOLVE_BY = timedelta(hours=24)
+"""After this, an unknown outcome is raised to an operator."""
+WAIT_DEFAULT = timedelta(minutes=30)
+"""A generation not started by then expires and is released, unless the model's manifest says otherwise."""

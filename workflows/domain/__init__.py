@@ -1,0 +1,1 @@
+"""Pure decisions, shared by workflows, the API and the simulator."""
