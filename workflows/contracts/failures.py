@@ -96,18 +96,14 @@ VERDICTS: dict[Code, Verdict] = {
     Code.INTERNAL_ERROR: Verdict(500, True, Severity.OPERATOR, "A fault of ours."),
     Code.UPSTREAM_FAILED: Verdict(502, False, Severity.PLATFORM, "The engine failed."),
     Code.OUT_OF_MEMORY: Verdict(502, True, Severity.PLATFORM, "The engine ran out of memory."),
-    Code.MEDIA_VALIDATION_FAILED: Verdict(
-        502, False, Severity.PLATFORM, "The engine's output broke the contract."
-    ),
+    Code.MEDIA_VALIDATION_FAILED: Verdict(502, False, Severity.PLATFORM, "The output broke its contract."),
     Code.MODEL_NOT_READY: Verdict(503, True, Severity.PLATFORM, "No card has passed this model's canary."),
     Code.NOT_CONFIGURED: Verdict(503, False, Severity.OPERATOR, "A setting is missing."),
     Code.SERVICE_UNAVAILABLE: Verdict(503, True, Severity.OPERATOR, "A part that is needed is away."),
     Code.GATEWAY_TIMEOUT: Verdict(504, True, Severity.PLATFORM, "No answer in time; it may still be running."),
     Code.CANCELED: Verdict(409, False, Severity.CALLER, "Canceled as asked."),
     Code.EXPIRED: Verdict(504, False, Severity.PLATFORM, "Not started before its deadline."),
-    Code.ADMISSION_LAPSED: Verdict(
-        504, True, Severity.PLATFORM, "The caller had given up before credits were held."
-    ),
+    Code.ADMISSION_LAPSED: Verdict(504, True, Severity.PLATFORM, "The caller gave up before the hold."),
     Code.OUTCOME_UNKNOWN: Verdict(502, False, Severity.OPERATOR, "The engine may or may not have run."),
 }
 

@@ -31,7 +31,14 @@ class ImageLimits(_Part):
     bytes_max: Annotated[int, Field(gt=0)]
     side_min: Annotated[int, Field(gt=0)]
     side_max: Annotated[int, Field(gt=0)]
+
+
+class Mode(_Part):
+    """One way to run the model. `pixels_max` bounds the input so that `run_s_max` is enough on a slow card."""
+
+    description: str
     pixels_max: Annotated[int, Field(gt=0)]
+    run_s_max: Annotated[int, Field(gt=0, le=3600)]
 
 
 class OutputRule(_Part):
@@ -66,13 +73,13 @@ class Manifest(_Part):
     aliases: tuple[str, ...] = ()
     capability: str
     engine: Literal["native", "comfyui", "http_task", "fake"]
-    modes: tuple[str, ...]
+    modes: Annotated[dict[str, Mode], Field(min_length=1)]
+    """The first is the default."""
     parameters: dict[str, ParameterSpec]
     images: ImageLimits
     output: OutputRule
     price: Price
     vram_budget_mib: Annotated[int, Field(ge=0)]
-    run_s_max: Annotated[int, Field(gt=0, le=3600)]
     wait_s_max: Annotated[int, Field(gt=0)]
     queue_max: Annotated[int, Field(gt=0)]
     cancellable: bool
