@@ -60,6 +60,7 @@ class Code(StrEnum):
     UPSTREAM_FAILED = "upstream_failed"
     OUT_OF_MEMORY = "out_of_memory"
     MEDIA_VALIDATION_FAILED = "media_validation_failed"
+    IMAGE_OUTPUT_LOCAL_BLACK_COLLAPSE = "image_output_local_black_collapse"
     MODEL_NOT_READY = "model_not_ready"
     NOT_CONFIGURED = "not_configured"
     SERVICE_UNAVAILABLE = "service_unavailable"
@@ -97,6 +98,9 @@ VERDICTS: dict[Code, Verdict] = {
     Code.UPSTREAM_FAILED: Verdict(502, False, Severity.PLATFORM, "The engine failed."),
     Code.OUT_OF_MEMORY: Verdict(502, True, Severity.PLATFORM, "The engine ran out of memory."),
     Code.MEDIA_VALIDATION_FAILED: Verdict(502, False, Severity.PLATFORM, "The output broke its contract."),
+    Code.IMAGE_OUTPUT_LOCAL_BLACK_COLLAPSE: Verdict(
+        502, False, Severity.PLATFORM, "The engine's output is one blank or black field."
+    ),
     Code.MODEL_NOT_READY: Verdict(503, True, Severity.PLATFORM, "No card has passed this model's canary."),
     Code.NOT_CONFIGURED: Verdict(503, False, Severity.OPERATOR, "A setting is missing."),
     Code.SERVICE_UNAVAILABLE: Verdict(503, True, Severity.OPERATOR, "A part that is needed is away."),

@@ -36,6 +36,7 @@ class MediaContract(Message):
         height: Pixels, upright.
         has_alpha: Whether an alpha channel must be there; None when either is right.
         bytes_max: A larger file is refused before it is decoded.
+        may_be_blank: True when the input itself is of one colour, so that a blank result is right.
     """
 
     role: str
@@ -44,6 +45,7 @@ class MediaContract(Message):
     height: int
     has_alpha: bool | None
     bytes_max: int
+    may_be_blank: bool = False
 
 
 class Artifact(Message):
