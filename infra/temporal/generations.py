@@ -205,7 +205,7 @@ _CLOSE_RACE = (RPCStatusCode.INTERNAL, RPCStatusCode.ABORTED, RPCStatusCode.FAIL
 
 @contextlib.asynccontextmanager
 async def _deadline(limit: timedelta) -> AsyncIterator[None]:
-    """End the block after `limit`; a cancel of our own caller stays a cancel, which the SDK turns into a timeout."""
+    """End the block after `limit`. A cancel of our own caller stays one, though the SDK makes it a timeout."""
     task = asyncio.current_task()
     before = task.cancelling() if task else 0
     try:
