@@ -1,0 +1,232 @@
+"""What follows from what a run's host said, from a cancel, and from silence. Pure; the workflow obeys it."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from workflows.contracts import timeouts
+from workflows.contracts.failures import VERDICTS, Code, Failure
+from workflows.contracts.generation import (
+    Admission,
+    CancelRequest,
+    GenerationRequest,
+    GenerationResult,
+    Resolution,
+    RunOutcome,
+)
+from workflows.contracts.media import BlobRef
+from workflows.contracts.states import CancelAnswer, CreditStatus, Decision, Phase, RunVerdict, Status
+
+PLACEMENTS_MAX = 4
+"""A run that its hosts refuse this often is given back: it is the request, or no host can take it."""
+PLACEMENT_PAUSE_FIRST = timedelta(seconds=1)
+LOOKS_MAX = 600
+"""Looks for evidence, two days' worth; about 12 events each keeps a history far below Temporal's 51,200."""
+REASON_CHARS_MAX = 500
+
+NOT_CANCELLABLE_PHASES = frozenset({Phase.INSPECTING, Phase.KEEPING, Phase.FINISHED})
+"""The run is over and its result is being delivered: there is nothing left to stop."""
+ON_CARD_PHASES = frozenset({Phase.PLACED, Phase.RUNNING, Phase.RECONCILING})
+
+
+@dataclass(frozen=True, slots=True)
+class Deliver:
+    """The run finished: judge, keep and settle these files."""
+
+    files: tuple[BlobRef, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceAgain:
+    """It is proven that nothing ran: wait for another card, within the deadline.
+
+    Attributes:
+        reason: One line for the story.
+        queued: True when the ticket is back already, because finding the proof put it there.
+    """
+
+    reason: str
+    queued: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GiveBack:
+    """Nothing will be delivered: release the hold and end as `status`."""
+
+    status: Status
+    failure: Failure
+    actor: str = "workflow"
+
+
+@dataclass(frozen=True, slots=True)
+class SettleAsDecided:
+    """An operator decided that an unknown outcome is paid for."""
+
+    actor: str
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """The engine may or may not have run.
+
+    Attributes:
+        reason: Why nobody knows.
+        awaiting: Which evidence would decide.
+    """
+
+    reason: str
+    awaiting: str
+
+
+Course = Deliver | PlaceAgain | GiveBack | SettleAsDecided | Doubt
+"""What a generation does next."""
+
+
+def after_run(outcome: RunOutcome, *, files_asked: int, cancel: CancelRequest | None, placements: int) -> Course:
+    """What follows from the host's word.
+
+    Args:
+        outcome: The host's word.
+        files_asked: How many files the request's contracts ask for.
+        cancel: A cancel that is wanted, if any. A finished run beats it.
+        placements: How often a host took and refused the work, this time included.
+    """
+    if outcome.verdict is RunVerdict.FINISHED:
+        if len(outcome.files) != files_asked:
+            message = f"The engine gave {len(outcome.files)} of {files_asked} files."
+            return GiveBack(Status.FAILED, Failure(code=Code.MEDIA_VALIDATION_FAILED, message=message))
+        return Deliver(outcome.files)
+    if not outcome.may_have_run:
+        return _after_proof(outcome, cancel=cancel, placements=placements)
+    if outcome.verdict is RunVerdict.CANCELED:
+        return canceled(cancel or CancelRequest(reason="stopped by its host", actor="host"))
+    if outcome.verdict is RunVerdict.FAILED:
+        return GiveBack(Status.FAILED, outcome.failure or _engine_failed())
+    return Doubt(
+        reason=outcome.evidence or "the engine took the work and can't say what became of it",
+        awaiting="the host's journal and its engine",
+    )
+
+
+def after_silence(reason: str) -> Doubt:
+    """What follows when no word came and the order may have been fetched."""
+    return Doubt(reason=reason, awaiting="the host: its journal and its engine")
+
+
+def after_resolution(resolution: Resolution, evidence: Course | None) -> Course:
+    """An operator's decision, next to evidence that arrived in the same moment, if any.
+
+    To settle with a finished result at hand is to deliver it; otherwise the decision stands.
+    """
+    actor = f"operator:{resolution.actor}"
+    if resolution.decision is Decision.SETTLE:
+        return evidence if isinstance(evidence, Deliver) else SettleAsDecided(actor)
+    failure = Failure(
+        code=Code.OUTCOME_UNKNOWN, message="The outcome stayed unknown and was released by decision."
+    )
+    return GiveBack(Status.FAILED, failure, actor)
+
+
+def after_resolve_by() -> GiveBack:
+    """What a manifest that opts in makes of an outcome still unknown at `resolve_by`: the house's loss."""
+    failure = Failure(code=Code.OUTCOME_UNKNOWN, message="The outcome stayed unknown; nothing is charged.")
+    return GiveBack(Status.FAILED, failure, "manifest:release_unknown")
+
+
+def canceled(cancel: CancelRequest) -> GiveBack:
+    """A confirmed cancel."""
+    failure = Failure(code=Code.CANCELED, message=f"Canceled: {cancel.reason}")
+    return GiveBack(Status.CANCELED, failure, cancel.actor)
+
+
+def expired() -> GiveBack:
+    """No card took it by `expires_at`."""
+    failure = Failure(code=Code.EXPIRED, message="No card was free before the request's deadline.")
+    return GiveBack(Status.EXPIRED, failure)
+
+
+def not_judged() -> Failure:
+    """The media could not be judged at all, after every try."""
+    return Failure(code=Code.MEDIA_VALIDATION_FAILED, message="The result could not be inspected.")
+
+
+def stoppable(request: GenerationRequest, phase: Phase) -> bool:
+    """Whether a cancel can still be taken up in this phase."""
+    if phase in NOT_CANCELLABLE_PHASES:
+        return False
+    return request.model.cancellable or phase not in ON_CARD_PHASES
+
+
+def cancel_answer(request: GenerationRequest, phase: Phase, ended: Status | None) -> CancelAnswer | None:
+    """The honest answer to a cancel, or None while it is still open.
+
+    Args:
+        request: What was admitted.
+        phase: Where the generation stands.
+        ended: How it ended, once its money step is committed.
+    """
+    if ended is not None:
+        return CancelAnswer.CANCELED if ended is Status.CANCELED else CancelAnswer.NOT_CANCELLABLE
+    if phase in NOT_CANCELLABLE_PHASES:
+        return CancelAnswer.NOT_CANCELLABLE
+    return None if stoppable(request, phase) else CancelAnswer.NOT_SUPPORTED
+
+
+def read_cancel(raw: object) -> CancelRequest:
+    """A cancel from whatever a signal carried: a message, an object, a bare string, or nothing.
+
+    A signal whose argument doesn't fit is dropped by the SDK with a log line; a cancel must not be.
+    """
+    reason: object = raw
+    actor: object = None
+    if isinstance(raw, CancelRequest):
+        reason, actor = raw.reason, raw.actor
+    elif isinstance(raw, dict):
+        reason, actor = raw.get("reason"), raw.get("actor")
+    plain = CancelRequest()
+    return CancelRequest(
+        reason=str(reason)[:REASON_CHARS_MAX] if reason else plain.reason,
+        actor=str(actor)[:REASON_CHARS_MAX] if actor else plain.actor,
+    )
+
+
+def already_over(admission: Admission) -> GenerationResult:
+    """The result of a repeated operation that ran to its end before; its record in Postgres says more."""
+    settled = admission.credit_status is CreditStatus.SETTLED
+    return GenerationResult(
+        task_id=admission.task_id,
+        status=Status.COMPLETED if settled else Status.FAILED,
+        credit_status=CreditStatus.SETTLED if settled else CreditStatus.RELEASED,
+    )
+
+
+def placement_pause(placements: int) -> timedelta:
+    """How long to wait before a refused generation asks for a card again: 1 s, then doubling."""
+    doublings: int = 2 ** (placements - 1)
+    return PLACEMENT_PAUSE_FIRST * doublings
+
+
+def look_pause(look: int) -> timedelta:
+    """The pause before the given look for evidence, counted from 1: 5 s, doubling, at most 5 min."""
+    factor: int = 2 ** min(look - 1, 16)  # beyond this the bound below holds anyway, and powers stay small
+    return min(timeouts.RECONCILE_FIRST * factor, timeouts.RECONCILE_MAX)
+
+
+def next_look_at(now: datetime, look: int, resolve_by: datetime) -> datetime:
+    """When to look next; never past `resolve_by` before that has come, so that it is raised on time."""
+    planned = now + look_pause(look)
+    return min(planned, resolve_by) if now < resolve_by else planned
+
+
+def _after_proof(outcome: RunOutcome, *, cancel: CancelRequest | None, placements: int) -> Course:
+    if cancel is not None:
+        return canceled(cancel)
+    failure = outcome.failure or Failure(
+        code=Code.SERVICE_UNAVAILABLE, message="The card's host could not take the work."
+    )
+    if placements < PLACEMENTS_MAX and VERDICTS[failure.code].retryable:
+        return PlaceAgain(reason=outcome.evidence or failure.message)
+    return GiveBack(Status.FAILED, failure)
+
+
+def _engine_failed() -> Failure:
+    return Failure(code=Code.UPSTREAM_FAILED, message="The engine failed.")
