@@ -189,6 +189,16 @@ class AcceptLease(Message):
     lease: LeaseGrant
 
 
+class Requeue(AcceptLease):
+    """End a lease under which nothing ran, and wait again.
+
+    Without `never_ran` the transaction has to find the proof itself: the order was never fetched.
+    """
+
+    never_ran: bool = False
+    """True when the card's host has proven it."""
+
+
 class Advance(Message):
     """A step of a generation that moves no money: `phase` is recorded together with its event."""
 

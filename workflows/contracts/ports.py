@@ -21,8 +21,11 @@ async def accept_lease(order: g.AcceptLease) -> bool:
 
 
 @activity.defn(name="requeue")
-async def requeue(order: g.AcceptLease) -> None:
-    """End a lease that proved unusable before the order was fetched, and wait again. Local; idempotent."""
+async def requeue(order: g.Requeue) -> bool:
+    """End a lease under which nothing ran, and wait again; False, and nothing changed, when it may have run.
+
+    Local; one transaction; idempotent.
+    """
     raise NotImplementedError
 
 
