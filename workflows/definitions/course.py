@@ -1,0 +1,205 @@
+"""A generation's course, step by step: hold, place, run, deliver or give back."""
+
+import contextlib
+from datetime import timedelta
+
+from temporalio import workflow
+
+from workflows.contracts.generation import (
+    AcceptLease,
+    Admission,
+    Advance,
+    Closing,
+    GenerationResult,
+    InspectOrder,
+    KeepOrder,
+    LeaseGrant,
+    Release,
+    Requeue,
+    RunOrder,
+    Settle,
+)
+from workflows.contracts.media import Artifact, BlobRef
+from workflows.contracts.states import AdmissionOutcome, Phase, Status
+from workflows.definitions import steps, story
+from workflows.definitions.following import follow
+from workflows.definitions.reconciliation import reconcile
+from workflows.definitions.state import CourseState
+from workflows.domain import lifecycle
+
+
+async def keep_promise(state: CourseState) -> GenerationResult | None:
+    """Hold, place, run; then deliver and settle, or give back. None when the request was refused."""
+    admission = await hold(state)
+    if admission.outcome is AdmissionOutcome.REFUSED:
+        return None
+    if admission.outcome is AdmissionOutcome.FINISHED:
+        return lifecycle.already_over(admission)
+    while True:
+        placed = await place(state)
+        course = placed if isinstance(placed, lifecycle.GiveBack) else await run(state, placed)
+        match course:
+            case lifecycle.PlaceAgain():
+                await wait_again(state, course)
+            case lifecycle.Deliver(files):
+                return await deliver(state, files)
+            case lifecycle.SettleAsDecided(actor):
+                return await settle(state, (), actor)
+            case lifecycle.GiveBack():
+                return await give_back(state, course)
+            case lifecycle.Doubt():
+                raise AssertionError("a run's course was left in doubt")
+
+
+async def hold(state: CourseState) -> Admission:
+    """Take the hold; with it may come a card."""
+    admission = await steps.admit(state.request)
+    state.admission = admission
+    state.lease = admission.lease
+    if admission.outcome is AdmissionOutcome.REFUSED:
+        story.tell(state, f"refused: {admission.refusal.code.value if admission.refusal else 'no reason given'}")
+    elif admission.outcome is AdmissionOutcome.FINISHED:
+        story.tell(state, "the same operation ran to its end before")
+    else:
+        state.phase = Phase.PLACED if state.lease else Phase.WAITING
+        story.tell(state, f"{state.request.price_credits} credits held, {admission.balance_credits} available")
+    return admission
+
+
+async def place(state: CourseState) -> LeaseGrant | lifecycle.GiveBack:
+    """Have a card, or sleep until one is assigned, a cancel comes, or the deadline passes.
+
+    A sleeping generation holds no slot and no thread, and asks nobody.
+    """
+    if state.lease is None:
+        story.enter(state, Phase.WAITING, "waiting for a card")
+    while True:
+        if state.cancel is not None:
+            return lifecycle.canceled(state.cancel)
+        if state.lease is not None:
+            return state.lease
+        if state.offer is not None:
+            await _accept(state)
+            continue
+        left = state.request.expires_at - workflow.now()
+        if left <= timedelta(0):
+            return lifecycle.expired()
+        try:
+            await workflow.wait_condition(
+                lambda: state.offer is not None or state.cancel is not None,
+                timeout=left,
+                timeout_summary="expires",
+            )
+        except TimeoutError:
+            return lifecycle.expired()
+
+
+async def run(state: CourseState, lease: LeaseGrant) -> lifecycle.Course:
+    """Run on the card and say what follows; a doubt is looked into until it is none."""
+    state.placements += 1
+    order = RunOrder(
+        task_id=state.request.task_id, lease_id=lease.lease_id, card_uuid=lease.card_uuid, fence=lease.fence
+    )
+    story.enter(state, Phase.RUNNING, f"given to {lease.card_label}, fence {lease.fence}")
+    outcome = await follow(state, order)
+    if outcome is None:
+        if await steps.requeue(Requeue(task_id=order.task_id, lease=lease)):
+            state.lease = None
+            return lifecycle.PlaceAgain(f"{lease.card_label} never fetched the order", queued=True)
+        return await reconcile(state, lifecycle.after_silence(f"no word from {lease.card_label}'s host"), order)
+    course = lifecycle.after_run(
+        outcome, files_asked=len(state.request.outputs), cancel=state.cancel, placements=state.placements
+    )
+    story.tell(state, f"{lease.card_label} says {outcome.verdict.value}. {outcome.evidence}")
+    return await reconcile(state, course, order) if isinstance(course, lifecycle.Doubt) else course
+
+
+async def wait_again(state: CourseState, course: lifecycle.PlaceAgain) -> None:
+    """Go back to the queue. The refused card is kept for the pause, so that it isn't given out at once."""
+    story.tell(state, f"placed again: {course.reason}")
+    if course.queued or state.lease is None:
+        return
+    with contextlib.suppress(TimeoutError):
+        await workflow.wait_condition(
+            lambda: state.cancel is not None,
+            timeout=lifecycle.placement_pause(state.placements),
+            timeout_summary="before asking for another card",
+        )
+    await steps.requeue(Requeue(task_id=state.request.task_id, lease=state.lease, never_ran=True))
+    state.lease = None
+
+
+async def deliver(state: CourseState, files: tuple[BlobRef, ...]) -> GenerationResult:
+    """Judge what the engine made, keep it, and only then let the money move."""
+    request = state.request
+    story.enter(state, Phase.INSPECTING, "inspecting the result")
+    await steps.advance(Advance(task_id=request.task_id, phase=Phase.INSPECTING))
+    judged = await steps.inspect(InspectOrder(task_id=request.task_id, files=files, contracts=request.outputs))
+    failure = judged.failure if judged else lifecycle.not_judged()
+    if judged is None or failure is not None or len(judged.artifacts) != len(request.outputs):
+        return await give_back(state, lifecycle.GiveBack(Status.FAILED, failure or lifecycle.not_judged()))
+    story.enter(state, Phase.KEEPING, "the result is as promised")
+    await steps.keep(KeepOrder(task_id=request.task_id, account_id=request.account_id, artifacts=judged.artifacts))
+    return await settle(state, judged.artifacts, "workflow")
+
+
+async def settle(state: CourseState, artifacts: tuple[Artifact, ...], actor: str) -> GenerationResult:
+    """Pay for what was delivered and end."""
+    return _end(
+        state,
+        await steps.settle(
+            Settle(
+                task_id=state.request.task_id,
+                credits=state.request.price_credits,
+                lease_id=state.lease.lease_id if state.lease else None,
+                actor=actor,
+            )
+        ),
+        artifacts=artifacts,
+    )
+
+
+async def give_back(state: CourseState, course: lifecycle.GiveBack) -> GenerationResult:
+    """Release the hold and end."""
+    closing = await steps.release(
+        Release(
+            task_id=state.request.task_id,
+            status=course.status,
+            failure=course.failure,
+            lease_id=state.lease.lease_id if state.lease else None,
+            actor=course.actor,
+        )
+    )
+    result = _end(state, closing)
+    return result if closing.status is Status.COMPLETED else result.model_copy(update={"failure": course.failure})
+
+
+async def _accept(state: CourseState) -> None:
+    offer = state.offer
+    state.offer = None
+    if offer is None:
+        return
+    if offer.accepted or await steps.accept_lease(AcceptLease(task_id=state.request.task_id, lease=offer)):
+        state.lease = offer
+        state.phase = Phase.PLACED
+        story.tell(state, f"{offer.card_label} accepted")
+    else:
+        story.tell(state, f"the offer of {offer.card_label} had lapsed")
+
+
+def _end(state: CourseState, closing: Closing, artifacts: tuple[Artifact, ...] = ()) -> GenerationResult:
+    """The result as the money step committed it, which is the authority."""
+    state.closing = closing
+    completed = closing.status is Status.COMPLETED
+    story.enter(
+        state,
+        Phase.FINISHED,
+        f"{closing.status.value}: credits {closing.credit_status.value}, {closing.balance_credits} available",
+    )
+    return GenerationResult(
+        task_id=state.request.task_id,
+        status=closing.status,
+        credit_status=closing.credit_status,
+        charged_credits=state.request.price_credits if completed else 0,
+        artifacts=artifacts if completed else (),
+    )

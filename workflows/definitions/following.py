@@ -1,0 +1,49 @@
+"""Following one run on one card, with cancels carried to it."""
+
+import asyncio
+import contextlib
+from datetime import timedelta
+
+from temporalio import workflow
+from temporalio.exceptions import ActivityError
+
+from workflows.contracts.generation import RunOrder, RunOutcome
+from workflows.definitions import steps, story
+from workflows.definitions.state import CourseState
+
+LOOK_BEFORE_STOP = timedelta(seconds=5)
+"""A stop asked for before a look began waits this long, so that a live host has taken the look up: a task
+that nobody took is taken back by the server at once, and nothing would have been looked at or stopped."""
+
+
+async def follow(state: CourseState, order: RunOrder) -> RunOutcome | None:
+    """Start the run, or with `attach_only` look for it, and return the host's word; None when there was none.
+
+    A cancel, or an operator's decision, is carried to the card once; the host's word still decides.
+    """
+    handle = steps.run_on_card(
+        order,
+        run_s_max=state.request.model.run_s_max,
+        card_label=state.lease.card_label if state.lease else order.card_uuid,
+    )
+    if order.attach_only and _stop_wanted(state):
+        with contextlib.suppress(TimeoutError):
+            await workflow.wait_condition(
+                handle.done, timeout=LOOK_BEFORE_STOP, timeout_summary="look before stop"
+            )
+    await workflow.wait_condition(lambda: handle.done() or _stop_wanted(state))
+    if not handle.done():
+        handle.cancel()
+    try:
+        return await handle
+    except ActivityError as error:
+        story.tell(state, f"no word from the card: {error.cause or error}")
+        return None
+    except asyncio.CancelledError:
+        # The word came in the very task that carried the cancel out, and the SDK keeps the cancel.
+        # Another look reads it again from the host's journal.
+        return None
+
+
+def _stop_wanted(state: CourseState) -> bool:
+    return state.resolution is not None or (state.cancel is not None and state.request.model.cancellable)
