@@ -1,8 +1,9 @@
 """The only reader of the environment. Every setting has a type, a bound and a default that runs on a laptop."""
 
+import os
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import yaml
 from pydantic import Field, SecretStr
@@ -38,8 +39,12 @@ class Settings(BaseSettings):
         legacy_credit_status: True answers 429 in place of 402 for `insufficient_credits`, as an older system did.
         upload_bytes_max: The largest part of a multipart body.
         in_flight_max: Open generations of one account.
+        sync_wait_s: How long a synchronous creation waits for its result before it answers 504 with the ids.
+            Under the 60 s after which common proxies cut a silent request.
         embedded: True for processes that `holdfast up` started.
         cpu_threads: Threads of the native engine on a CPU card; 0 means all cores.
+        engine: `native`, or `fake` for drills: the shipped engine that misbehaves by script.
+        fake_scripts: What the fake engine does, run after run, comma separated; the last repeats.
         fault_points: Names of deliberate crash points, comma separated; only tests and drills set it.
     """
 
@@ -65,8 +70,11 @@ class Settings(BaseSettings):
     legacy_credit_status: bool = False
     upload_bytes_max: Annotated[int, Field(ge=1)] = 50 * 1024 * 1024
     in_flight_max: Annotated[int, Field(ge=1)] = 100
+    sync_wait_s: Annotated[float, Field(gt=0, le=600)] = 55.0
     embedded: bool = False
     cpu_threads: Annotated[int, Field(ge=0, le=256)] = 0
+    engine: Literal["native", "fake"] = "native"
+    fake_scripts: str = "good"
     fault_points: str = ""
 
     @cached_property
@@ -87,3 +95,8 @@ class Settings(BaseSettings):
             msg = f"{self.temporal_file} holds no mapping"
             raise TypeError(msg)
         return loaded
+
+
+def environment_for_engines() -> dict[str, str]:
+    """The environment for an engine's process: ours without our settings, since it needs no secret of them."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}

@@ -1,0 +1,1 @@
+"""The fake engine: a shipped part that fulfils the port and misbehaves by script, for tests and drills."""
