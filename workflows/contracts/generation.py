@@ -35,6 +35,7 @@ class ModelSnapshot(Message):
         cancellable: Whether its engine can stop a run.
         resolve_by_s: Seconds after which an unknown outcome is raised to an operator.
         release_unknown: True when the manifest opts into releasing at `resolve_by`, at the house's loss.
+        content_days: Days that results are kept.
     """
 
     model_id: str
@@ -48,6 +49,7 @@ class ModelSnapshot(Message):
     cancellable: bool
     resolve_by_s: int
     release_unknown: bool = False
+    content_days: int = 30
 
 
 class GenerationRequest(Message):

@@ -1,0 +1,163 @@
+"""A pool of connections to Postgres, which may come and go."""
+
+import select
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Self
+
+import psycopg
+from psycopg.conninfo import make_conninfo
+from psycopg.rows import dict_row
+from psycopg_pool import AsyncConnectionPool
+
+from infra.db.errors import translate
+from infra.db.handles import Connection, Reader, Row, SingleStatement, Tx
+from infra.db.session import Session
+from infra.settings import Settings
+from workflows.contracts import timeouts
+
+CHECKOUT = timedelta(seconds=1)
+"""How long a caller waits for a free connection before the database counts as away."""
+CONNECT = timedelta(seconds=2)
+STATEMENT = timedelta(seconds=4)
+"""Just under `timeouts.MONEY_STEP`, so that a try ends before its successor begins."""
+RECONNECT = timedelta(seconds=3)
+"""The pool gives one reconnection up after this and lets the next caller start another: with the default of
+5 min its doubling pauses would keep a database that is back away for a minute more."""
+
+
+def embedded_conninfo(settings: Settings) -> str:
+    """Where the embedded Postgres listens: a socket under `home`, found by its folder."""
+    return make_conninfo(host=str(embedded_socket_folder(settings.home)), user="postgres", dbname="holdfast")
+
+
+def embedded_socket_folder(home: Path) -> Path:
+    """The folder of the embedded server's socket."""
+    return home / "postgres" / "socket"
+
+
+def conninfo_of(settings: Settings) -> str:
+    """The database that these settings name."""
+    if settings.database_url is not None:
+        return settings.database_url.get_secret_value()
+    return embedded_conninfo(settings)
+
+
+def session_options(application: str) -> dict[str, str | int]:
+    """Connection parameters that every connection of ours has, so that no statement is needed to set them."""
+    milliseconds = timedelta(milliseconds=1)
+    return {
+        "application_name": f"holdfast {application}",
+        "connect_timeout": int(CONNECT.total_seconds()),
+        "options": " ".join((
+            "-c search_path=holdfast",
+            f"-c lock_timeout={timeouts.LOCK // milliseconds}",
+            f"-c statement_timeout={STATEMENT // milliseconds}",
+            # A process that was stopped in the middle must not keep an account locked.
+            f"-c idle_in_transaction_session_timeout={STATEMENT // milliseconds}",
+        )),
+    }  # fmt: skip
+
+
+async def _check(connection: Connection) -> None:
+    """Refuse a connection whose server went away meanwhile, at the price of one poll instead of a round trip.
+
+    An idle connection has nothing to read unless the server said goodbye or vanished.
+    """
+    if select.select([connection.fileno()], [], [], 0)[0]:
+        await AsyncConnectionPool.check_connection(connection)
+
+
+class Database:
+    """The platform's Postgres, for one process."""
+
+    def __init__(self, conninfo: str, *, application: str, pool_max: int = 8) -> None:
+        """Prepare a pool; nothing is connected before `open`."""
+        self._conninfo = make_conninfo(conninfo, **session_options(application))
+        self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
+            self._conninfo,
+            connection_class=psycopg.AsyncConnection[Row],
+            kwargs={"autocommit": True, "row_factory": dict_row},
+            min_size=1,
+            max_size=pool_max,
+            open=False,
+            check=_check,
+            timeout=CHECKOUT.total_seconds(),
+            reconnect_timeout=RECONNECT.total_seconds(),
+            name=application,
+        )
+
+    @classmethod
+    def from_settings(cls, settings: Settings, *, application: str, pool_max: int | None = None) -> Self:
+        """The database that the settings name: `database_url`, or the embedded one under `home`."""
+        return cls(conninfo_of(settings), application=application, pool_max=pool_max or settings.database_pool_max)
+
+    async def open(self) -> None:
+        """Start connecting in the background; does not fail when Postgres is away."""
+        await self._pool.open(wait=False)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._pool.close()
+
+    async def __aenter__(self) -> Self:
+        """`open`."""
+        await self.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """`close`."""
+        await self.close()
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncIterator[Connection]:
+        try:
+            async with self._pool.connection() as connection:
+                yield connection
+        except psycopg.Error as error:
+            raise translate(error) from error
+
+    @asynccontextmanager
+    async def read(self) -> AsyncIterator[Reader]:
+        """Read; each statement by itself.
+
+        Raises:
+            DatabaseAway: no connection within a second, or it broke.
+        """
+        async with self._connection() as connection:
+            yield Reader(connection)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Tx]:
+        """Read and write; committed when the block ends well, rolled back otherwise.
+
+        Raises:
+            DatabaseAway: the connection failed; at the very end that leaves open whether it was committed.
+            DatabaseBusy: a lock or a statement took too long.
+        """
+        async with self._connection() as connection, connection.transaction():
+            yield Tx(connection)
+
+    @asynccontextmanager
+    async def single_statement(self) -> AsyncIterator[Tx]:
+        """A transaction for exactly one statement: one round trip. For the hot steps, each one function call."""
+        async with self._connection() as connection:
+            yield SingleStatement(connection)
+
+    @asynccontextmanager
+    async def session(self) -> AsyncIterator[Session]:
+        """A connection of one's own, outside the pool: to listen, to lead.
+
+        Raises:
+            DatabaseAway: it can't be made, or broke.
+        """
+        try:
+            connection = await psycopg.AsyncConnection.connect(
+                self._conninfo, autocommit=True, row_factory=dict_row
+            )
+            async with connection:
+                yield Session(connection)
+        except psycopg.Error as error:
+            raise translate(error) from error

@@ -1,0 +1,78 @@
+"""Taking a request in: hold the price and, where a card is idle, place it; or refuse."""
+
+from infra.db import Reader, Tx, load
+from infra.generations.records import ExistingOperation, Preflight, refusal
+from infra.settings import Settings
+from workflows.contracts import timeouts
+from workflows.contracts.failures import Code
+from workflows.contracts.generation import Admission, GenerationRequest, LeaseGrant
+from workflows.contracts.states import AdmissionOutcome, CreditStatus, Status
+
+_QUERIES = load(__package__)
+
+IN_FLIGHT_MAX: int = Settings.model_fields["in_flight_max"].default
+"""Open generations of one account, unless the caller's settings say otherwise."""
+
+
+async def admit(tx: Tx, request: GenerationRequest, *, in_flight_max: int = IN_FLIGHT_MAX) -> Admission:
+    """Hold the price; one statement. The same request gives the same answer for ever.
+
+    `held` and `finished` carry the fingerprint of the body that was admitted: a caller with another body has
+    a conflict. `refused` held nothing; the next try is `attempt + 1`, and may have another body. The first
+    reason of these is given: `admission_lapsed`, `account_frozen`, `insufficient_credits`, `quota_exceeded`,
+    `queue_full`; `forbidden` for an account that doesn't exist or can't pay.
+
+    Raises:
+        DatabaseBusy: the account's row was locked for too long; nothing was held.
+    """
+    answer = await tx.value(
+        _QUERIES["admit"],
+        request=request.model_dump_json(),
+        in_flight_max=in_flight_max,
+        fresh=timeouts.REPORT_FRESH,
+        offer=timeouts.OFFER,
+    )
+    outcome = AdmissionOutcome(answer["outcome"])
+    if outcome is AdmissionOutcome.REFUSED:
+        figures = dict(answer["refusal"])
+        return Admission(
+            task_id=request.task_id,
+            outcome=outcome,
+            fingerprint=answer["fingerprint"],
+            balance_credits=figures.get("available"),
+            refusal=refusal(Code(figures.pop("code")), **figures),
+        )
+    lease = answer.get("lease")
+    return Admission(
+        task_id=request.task_id,
+        outcome=outcome,
+        fingerprint=answer["fingerprint"],
+        credit_status=CreditStatus(answer["credit_status"]),
+        balance_credits=answer["balance"],
+        lease=LeaseGrant.model_validate(lease) if lease else None,
+    )
+
+
+async def preflight(reader: Reader, *, account_id: str, operation_id: str, model_id: str) -> Preflight:
+    """Balance, limits and what is known of the operation id; one query, no lock, no promise."""
+    row = await reader.one(
+        _QUERIES["preflight"], account_id=account_id, operation_id=operation_id, model_id=model_id
+    )
+    if row is None:
+        raise AssertionError("a select from one row gives one row")
+    existing = None
+    if row["task_id"] is not None:
+        existing = ExistingOperation(
+            fingerprint=row["fingerprint"],
+            fields=row["fields"],
+            task_id=row["task_id"],
+            attempt=row["attempt"],
+            generation_status=Status(row["generation_status"]) if row["generation_status"] else None,
+        )
+    return Preflight(
+        available_credits=row["available_credits"],
+        frozen=row["frozen"],
+        in_flight=row["in_flight"],
+        queue_length=row["queue_length"],
+        existing=existing,
+    )

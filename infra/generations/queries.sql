@@ -1,0 +1,102 @@
+-- Steps are functions of the database (see infra/db/migrations), called by one statement each.
+
+-- name: admit
+-- Holds and, where it can, places.
+select holdfast.admit_v1(%(request)s::jsonb, %(in_flight_max)s, %(fresh)s, %(offer)s) as answer
+
+-- name: settle
+select holdfast.settle_v1(%(task_id)s, %(credits)s, %(actor)s) as answer
+
+-- name: release
+select holdfast.release_v1(%(task_id)s, %(status)s, %(failure)s::jsonb, %(actor)s) as answer
+
+-- name: advance
+select holdfast.advance_v1(%(task_id)s, %(phase)s, %(note)s) as moved
+
+-- name: mark_unknown
+select holdfast.mark_unknown_v1(%(order)s::jsonb) as marked
+
+-- name: request_cancel
+select holdfast.request_cancel_v1(%(task_id)s, %(reason)s, %(actor)s) as open
+
+-- name: keep
+-- Records artifacts and their blobs; what is there already stays as it is. Answers how many of the artifacts
+-- given are recorded just so.
+with given as (
+    select task.task_id, (a ->> 'index')::integer as idx, a ->> 'role' as role,
+           a #>> '{blob,sha256}' as sha256, a #>> '{blob,mime}' as mime, (a #>> '{blob,size}')::bigint as size,
+           (a ->> 'width')::integer as width, (a ->> 'height')::integer as height,
+           clock_timestamp() + make_interval(days => coalesce((task.request #>> '{model,content_days}')::integer, 30))
+               as expires_at
+    from generation task, jsonb_array_elements(%(artifacts)s::jsonb) a
+    where task.task_id = %(task_id)s and task.account_id = %(account_id)s
+), bytes as (
+    insert into blob (sha256, size, mime, stored_at)
+    select distinct on (sha256) sha256, size, mime, clock_timestamp() from given order by sha256
+    on conflict (sha256) do update set stored_at = coalesce(blob.stored_at, excluded.stored_at)
+), kept as (
+    insert into artifact (task_id, idx, role, sha256, mime, size, width, height, expires_at)
+    select task_id, idx, role, sha256, mime, size, width, height, expires_at from given order by idx
+    on conflict (task_id, idx) do nothing
+    returning idx
+), told as (
+    insert into event (task_id, kind, data)
+    select %(task_id)s, 'kept', jsonb_build_object('artifacts', (select count(*) from kept))
+    where exists (select from kept)
+)
+select (select count(*) from kept)
+     + (select count(*) from given g join artifact a using (task_id, idx, sha256)) as recorded
+
+-- name: preflight
+-- Balance, limits and what is known of the operation, in one look.
+select coalesce(a.credits_posted - a.debits_posted - a.debits_pending, 0) as available_credits,
+       coalesce(a.frozen, false) as frozen,
+       (select count(*) from generation where account_id = %(account_id)s and status = 'pending') as in_flight,
+       (select count(*) from ticket where model_id = %(model_id)s) as queue_length,
+       o.fingerprint, o.fields, o.task_id, o.attempt, g.status as generation_status
+from (select 1) one
+left join account a on a.id = %(account_id)s
+left join operation o on o.account_id = %(account_id)s and o.operation_id = %(operation_id)s
+left join generation g on g.task_id = o.task_id
+
+-- name: find
+-- One generation of one account. Another's takes the same look-up and gives the same nothing.
+select g.task_id, g.account_id, g.operation_id, g.request, g.phase, g.status, g.credit_status, g.price_credits,
+       g.charged_credits, g.created_at, g.started_at, g.finished_at, g.expires_at, g.failure, g.cancel,
+       g.unknown_since, g.unknown_reason, g.awaiting, g.next_look_at, g.resolve_by, g.raised, g.version,
+       c.label as card_label, c.gpu_model,
+       case when c.running_task = g.task_id and g.status = 'pending' then c.running_fraction end as fraction,
+       (select count(*) from ticket w join ticket mine on mine.task_id = g.task_id
+        where w.capability = mine.capability
+          and (-w.priority, w.enqueued_at, w.task_id) < (-mine.priority, mine.enqueued_at, mine.task_id)
+        having exists (select from ticket where task_id = g.task_id)) as queue_ahead,
+       coalesce((select jsonb_agg(to_jsonb(a) - 'task_id' order by a.idx)
+                 from artifact a where a.task_id = g.task_id), '[]') as artifacts
+from generation g
+left join lateral (select card_uuid from lease where task_id = g.task_id and state <> 'offered'
+                   order by offered_at desc, fence desc limit 1) l on true
+left join card c on c.uuid = l.card_uuid
+where g.task_id = %(task_id)s and g.account_id = %(account_id)s
+
+-- name: find_artifact
+-- One result of one account's generation, with the generation's standing.
+select a.idx as index, a.role, a.sha256, a.mime, a.size, a.width, a.height, a.created_at, a.expires_at,
+       g.status, g.credit_status
+from generation g
+join artifact a on a.task_id = g.task_id and a.idx = %(index)s
+where g.task_id = %(task_id)s and g.account_id = %(account_id)s
+
+-- name: readiness
+-- Canaries that passed on a card that reports now, under the agent that reports now.
+select r.model_id, r.digest, max(r.passed_at) as passed_at
+from model_readiness r
+join card c on c.uuid = r.card_uuid and c.boot_id = r.boot_id
+where c.last_report_at > clock_timestamp() - %(fresh)s
+group by r.model_id, r.digest
+
+-- name: open_tasks
+-- Generations that hold credits since a while; each must have an open workflow.
+select task_id from generation
+where status = 'pending' and admitted_at <= clock_timestamp() - %(older_than)s
+order by admitted_at
+limit %(limit)s

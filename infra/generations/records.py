@@ -1,0 +1,186 @@
+"""What the database answers about generations, as frozen values."""
+
+from datetime import datetime
+
+from workflows.contracts.failures import Code, Failure
+from workflows.contracts.generation import CancelRequest, GenerationRequest
+from workflows.contracts.message import Message
+from workflows.contracts.states import CreditStatus, Phase, Status
+
+
+class CancelRecord(CancelRequest):
+    """Who first asked to cancel, why, and when."""
+
+    at: datetime
+
+
+class ArtifactRecord(Message):
+    """One kept result, with the standing of its generation.
+
+    Attributes:
+        index: Its place in the answer, from 0.
+        role: As in its contract.
+        sha256: Digest of the bytes; the ETag.
+        mime: Type of the bytes.
+        size: Bytes.
+        width: Pixels.
+        height: Pixels.
+        created_at: When it was kept.
+        expires_at: From then on `/content` answers 410.
+        status: Of the generation. Bytes are delivered for `completed` only.
+        credit_status: Of the generation; `settled` when `status` is `completed`.
+    """
+
+    index: int
+    role: str
+    sha256: str
+    mime: str
+    size: int
+    width: int
+    height: int
+    created_at: datetime
+    expires_at: datetime
+    status: Status
+    credit_status: CreditStatus
+
+
+class GenerationRecord(Message):
+    """A generation as its owner may read it.
+
+    Attributes:
+        task_id: Also the workflow's id.
+        account_id: Who pays.
+        operation_id: The caller's key.
+        request: What was admitted.
+        phase: What is being done.
+        status: How it ended, or pending.
+        credit_status: Where the credits stand.
+        price_credits: What was held.
+        charged_credits: What was paid; 0 before the end.
+        created_at: When the API received it.
+        started_at: When a host first fetched the order.
+        finished_at: When it ended.
+        expires_at: When it ends released unless it has started.
+        failure: Why it didn't complete.
+        cancel: Who asked to cancel, if anybody.
+        unknown_since: Since when the outcome isn't known.
+        unknown_reason: Why not.
+        awaiting: Which evidence is awaited.
+        next_look_at: When it is looked for next.
+        resolve_by: When an operator is asked.
+        raised: True once an operator has to decide.
+        artifacts: In order; delivered only once completed.
+        card_label: Public name of the card of its latest lease.
+        gpu_model: Of that card.
+        fraction: 0 to 1 while its card's host reports it running.
+        queue_ahead: Tickets before its own for the same capability; None when it doesn't wait.
+        version: Rises with each change.
+    """
+
+    task_id: str
+    account_id: str
+    operation_id: str
+    request: GenerationRequest
+    phase: Phase
+    status: Status
+    credit_status: CreditStatus
+    price_credits: int
+    charged_credits: int
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    expires_at: datetime
+    failure: Failure | None
+    cancel: CancelRecord | None
+    unknown_since: datetime | None
+    unknown_reason: str | None
+    awaiting: str | None
+    next_look_at: datetime | None
+    resolve_by: datetime | None
+    raised: bool
+    artifacts: tuple[ArtifactRecord, ...]
+    card_label: str | None
+    gpu_model: str | None
+    fraction: float | None
+    queue_ahead: int | None
+    version: int
+
+
+class ExistingOperation(Message):
+    """What is known of an operation id before a request with it is admitted.
+
+    Attributes:
+        fingerprint: Of the body that was admitted or last refused.
+        fields: Of the same body; name the field that differs.
+        task_id: The generation, held or not.
+        attempt: The attempt to send next.
+        generation_status: None while every attempt was refused: then any body may be sent.
+    """
+
+    fingerprint: str
+    fields: dict[str, str]
+    task_id: str
+    attempt: int
+    generation_status: Status | None
+
+
+class Preflight(Message):
+    """Balance and limits before an admission, so that a storm of refusals makes no workflows. Only a hint: the
+    admission decides again, under the account's lock.
+
+    Attributes:
+        available_credits: What the account can hold; 0 when there is no such account.
+        frozen: True when an operator froze the account.
+        in_flight: Its open generations.
+        queue_length: Generations of the model that wait.
+        existing: What is known of the operation id.
+    """
+
+    available_credits: int
+    frozen: bool
+    in_flight: int
+    queue_length: int
+    existing: ExistingOperation | None
+
+    def refusal(self, *, price_credits: int, in_flight_max: int, queue_max: int) -> Failure | None:
+        """Why an admission would be refused now, with the very words that it would use."""
+        if self.frozen:
+            return refusal(Code.ACCOUNT_FROZEN)
+        if self.available_credits < price_credits:
+            return refusal(Code.INSUFFICIENT_CREDITS, available=self.available_credits, price=price_credits)
+        if self.in_flight >= in_flight_max:
+            return refusal(Code.QUOTA_EXCEEDED, limit=in_flight_max)
+        if self.queue_length >= queue_max:
+            return refusal(Code.QUEUE_FULL, limit=queue_max)
+        return None
+
+
+class ModelReadiness(Message):
+    """A model whose canary passed on a card that is alive now, under the agent that owns it now.
+
+    Attributes:
+        model_id: The model.
+        digest: Of the manifest that the canary ran.
+        passed_at: When it last passed.
+    """
+
+    model_id: str
+    digest: str
+    passed_at: datetime
+
+
+_SENTENCES: dict[Code, tuple[str, float | None]] = {
+    Code.ADMISSION_LAPSED: ("The request waited too long to be admitted; nothing was held.", 1),
+    Code.ACCOUNT_FROZEN: ("The account is frozen.", None),
+    Code.INSUFFICIENT_CREDITS: ("This costs {price} credits; {available} are available.", None),
+    Code.QUOTA_EXCEEDED: ("The account has its limit of {limit} generations in flight.", 5),
+    Code.QUEUE_FULL: ("The model's queue is at its limit of {limit} waiting generations.", 10),
+    Code.FORBIDDEN: ("The account can't pay for generations.", None),
+}
+"""A sentence for the caller, and the seconds after which trying again makes sense."""
+
+
+def refusal(code: Code, **figures: int) -> Failure:
+    """The failure that a refused admission carries; `figures` fill its sentence."""
+    sentence, retry_after_s = _SENTENCES[code]
+    return Failure(code=code, message=sentence.format(**figures), retry_after_s=retry_after_s)

@@ -1,0 +1,49 @@
+"""What hosts report and ask: their cards, the order behind a lease, the right to deliver."""
+
+from infra.db import Reader, Tx, load
+from workflows.contracts import timeouts
+from workflows.contracts.generation import GenerationRequest
+from workflows.contracts.hosts import HostReport, OrderRequest, StaleLease
+
+_QUERIES = load(__package__)
+
+
+async def record_report(tx: Tx, report: HostReport) -> None:
+    """Take a host's word on its cards; wakes placement when one became free. One statement.
+
+    A card belongs to the agent that appeared last: what an older agent still says about it is ignored.
+    """
+    await tx.one(_QUERIES["report"], report=report.model_dump_json(), fresh=timeouts.REPORT_FRESH)
+
+
+async def open_order(tx: Tx, request: OrderRequest) -> GenerationRequest | StaleLease:
+    """Exchange a lease for the request behind it. One statement.
+
+    To start, the lease must be accepted and open, its fence the card's newest, and the asking agent the card's
+    owner; the fetch is recorded, the generation runs from here on, and the card counts as dirty until its host
+    says that this fence is over. With `attach_only` nothing is recorded, and a lease parked while the outcome
+    is unknown is good as well, as long as the generation has no newer one.
+    """
+    answer = await tx.value(
+        _QUERIES["open_order"],
+        task_id=request.task_id,
+        lease_id=request.lease_id,
+        card_uuid=request.card_uuid,
+        fence=request.fence,
+        boot_id=request.boot_id,
+        attach_only=request.attach_only,
+    )
+    if "stale" in answer:
+        return StaleLease(reason=answer["stale"])
+    return GenerationRequest.model_validate(answer["request"])
+
+
+async def check_fence(reader: Reader, *, task_id: str, lease_id: str, fence: int) -> StaleLease | None:
+    """None when a host may deliver under this lease; otherwise why not."""
+    why = await reader.value(_QUERIES["stale_lease"], task_id=task_id, lease_id=lease_id, fence=fence)
+    return None if why is None else StaleLease(reason=why)
+
+
+async def cordon(tx: Tx, *, card_uuid: str, cordoned: bool) -> bool:
+    """Stop new work on a card, or allow it again; False when there is no such card."""
+    return await tx.run(_QUERIES["cordon"], card_uuid=card_uuid, cordoned=cordoned) == 1

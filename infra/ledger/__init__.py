@@ -1,0 +1,26 @@
+"""The ledger: double entry in whole credits. The database itself refuses overdraft and double settlement."""
+
+from infra.ledger.accounts import (
+    HOUSE,
+    AccountKind,
+    AccountKindDiffers,
+    Balance,
+    balance,
+    freeze,
+    grant,
+    open_account,
+)
+from infra.ledger.audit import Finding, audit
+
+__all__ = [
+    "HOUSE",
+    "AccountKind",
+    "AccountKindDiffers",
+    "Balance",
+    "Finding",
+    "audit",
+    "balance",
+    "freeze",
+    "grant",
+    "open_account",
+]

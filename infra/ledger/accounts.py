@@ -1,0 +1,92 @@
+"""Accounts and what they hold. Credits are whole numbers; they move by transfers only."""
+
+from enum import StrEnum
+
+from infra.db import Reader, Tx, load
+from infra.db.errors import KeyReused, NoSuchRow, Refused
+from workflows.contracts.message import Message
+
+_QUERIES = load(__package__)
+
+HOUSE = "house"
+"""The platform's own account; pays for canaries."""
+
+
+class AccountKind(StrEnum):
+    """What an account is for."""
+
+    USER = "user"
+    HOUSE = "house"
+    REVENUE = "revenue"
+    """Where spent credits end; one, made by the migrations."""
+    ISSUANCE = "issuance"
+    """Where granted credits begin, negative by all that was ever granted; one, made by the migrations."""
+
+
+class AccountKindDiffers(Refused):
+    """An account of this id exists and is of another kind."""
+
+
+class Balance(Message):
+    """What an account has.
+
+    Attributes:
+        available: Credits that can be held.
+        held: Credits of open generations.
+        spent: Credits ever charged.
+    """
+
+    available: int
+    held: int
+    spent: int
+
+
+async def open_account(tx: Tx, *, account_id: str, kind: AccountKind, name: str) -> None:
+    """Make an account, empty; harmless when it exists.
+
+    Raises:
+        AccountKindDiffers: it exists with another kind.
+    """
+    found = await tx.value(_QUERIES["open_account"], account_id=account_id, kind=kind, name=name)
+    if found != kind:
+        raise AccountKindDiffers(f"account {account_id} is of kind {found}")
+
+
+async def grant(tx: Tx, *, account_id: str, credits: int, reason: str, actor: str, key: str) -> bool:  # noqa: A002  # the ledger's own word
+    """Give credits to an account, once for each key; False when this very grant was made before.
+
+    Raises:
+        KeyReused: the key was used for another account or amount.
+        NoSuchRow: no such account.
+    """
+    made = await tx.one(
+        _QUERIES["grant"], account_id=account_id, credits=credits, reason=reason, actor=actor, key=key
+    )
+    if made is not None:
+        return True
+    before = await tx.one(_QUERIES["granted"], key=key)
+    if before is None or (before["credit_account"], before["amount"]) != (account_id, credits):
+        raise KeyReused(f"grant {key} was made before, for another account or amount")
+    return False
+
+
+async def balance(reader: Reader, account_id: str) -> Balance:
+    """What the account has.
+
+    Raises:
+        NoSuchRow: no such account.
+    """
+    row = await reader.one(_QUERIES["balance"], account_id=account_id)
+    if row is None:
+        raise NoSuchRow(f"no account {account_id}")
+    return Balance.model_validate(row)
+
+
+async def freeze(tx: Tx, *, account_id: str, frozen: bool) -> None:
+    """Refuse new generations of an account, or allow them again; open ones go on.
+
+    Raises:
+        NoSuchRow: no such account.
+    """
+    if await tx.run(_QUERIES["freeze"], account_id=account_id, frozen=frozen) == 0:
+        raise NoSuchRow(f"no account {account_id}")
