@@ -30,7 +30,7 @@ from temporalio.common import (
     WorkflowIDConflictPolicy,
     WorkflowIDReusePolicy,
 )
-from temporalio.exceptions import WorkflowAlreadyStartedError
+from temporalio.exceptions import TemporalError, WorkflowAlreadyStartedError
 from temporalio.service import RPCStatusCode
 
 from workflows.contracts import ids, names, queues, timeouts
@@ -50,6 +50,8 @@ FAIRNESS_KEY_BYTES_MAX = 64
 """Temporal refuses longer fairness keys; a longer account id is replaced by its digest."""
 _PROBE = timedelta(milliseconds=300)
 _CLOSE_RACE_PAUSE_S = 0.05
+_BACKSTOP = timedelta(milliseconds=200)
+"""The server ends a call at its own deadline; ours comes after it, for a server that is stuck."""
 _MESSAGE_GRACE = timedelta(seconds=1)
 """On top of the workflow's own answer time: one round trip on a busy server."""
 
@@ -86,7 +88,7 @@ async def admit(client: Client, request: GenerationRequest) -> Admission:
         TemporalAway: The server can't be reached.
     """
     try:
-        async with _deadline(timeouts.ADMISSION):
+        async with _deadline(timeouts.ADMISSION + _BACKSTOP):
             while True:
                 try:
                     return await _update_with_start(client, request)
@@ -188,13 +190,19 @@ async def _update_with_start(client: Client, request: GenerationRequest) -> Admi
         ),
         priority=Priority(fairness_key=fairness_key(request.account_id)),
     )
-    admission: Admission = await client.execute_update_with_start_workflow(
-        names.ADMIT_UPDATE,
-        start_workflow_operation=start,
-        id=ids.admission_update_id(request.attempt),
-        result_type=Admission,
-        rpc_timeout=timeouts.ADMISSION,
-    )
+    try:
+        admission: Admission = await client.execute_update_with_start_workflow(
+            names.ADMIT_UPDATE,
+            start_workflow_operation=start,
+            id=ids.admission_update_id(request.attempt),
+            result_type=Admission,
+            rpc_timeout=timeouts.ADMISSION,
+        )
+    except (TemporalError, RPCError):
+        # The operation keeps the same error a second time; unread, the loop logs it as lost.
+        with contextlib.suppress(TemporalError, RPCError, asyncio.CancelledError):
+            await start.workflow_handle()
+        raise
     return admission
 
 

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest_asyncio
 
-from tests.flows.server import start_server
+from tests.flows.server import make_current, start_server
 from tests.flows.world import World
 
 
@@ -16,4 +16,5 @@ async def world() -> AsyncIterator[World]:
         scripted = World(environment.client)
         for worker in scripted.workers():
             await stack.enter_async_context(worker)
+        await make_current(environment.client)
         yield scripted

@@ -15,6 +15,7 @@ from temporalio.client import Client, WorkflowHandle
 from temporalio.worker import Worker
 
 from infra.temporal import generations
+from tests.flows.server import DEPLOYMENT
 from workflows.contracts import generation as g
 from workflows.contracts import ids, queues, timeouts
 from workflows.contracts.failures import Code, Failure
@@ -95,7 +96,9 @@ class World:
         self.scripts: dict[str, Script] = {}
         self._numbers = itertools.count(1)
 
-    def script(self, *, cancellable: bool = True, waits: timedelta = timedelta(minutes=5), **kwargs: object) -> Script:
+    def script(
+        self, *, cancellable: bool = True, waits: timedelta = timedelta(minutes=5), **kwargs: object
+    ) -> Script:
         """A new generation of its own account and card."""
         number = next(self._numbers)
         request = make_request(f"account-{number}", uuid.uuid4().hex, cancellable=cancellable, waits=waits)
@@ -237,6 +240,7 @@ class World:
                     self.mark_unknown,
                 ],
                 sticky_queue_schedule_to_start_timeout=timeouts.STICKY_QUEUE,
+                deployment_config=DEPLOYMENT,
             ),
             Worker(self.client, task_queue=queues.MEDIA, activities=[self.inspect, self.keep]),
         )
