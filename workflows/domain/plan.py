@@ -186,6 +186,7 @@ def _snapshot(manifest: Manifest, digest: str, mode_name: str, mode: Mode) -> Mo
         cancellable=manifest.cancellable,
         resolve_by_s=manifest.resolve_by_s,
         release_unknown=manifest.release_unknown,
+        content_days=manifest.content_days,
     )
 
 

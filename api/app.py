@@ -1,0 +1,90 @@
+"""The application: built from settings alone, and started with any other part away."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+from starlette.types import ASGIApp
+
+from api import errors, health
+from api.auth import login
+from api.auth.sessions import Sessions
+from api.auth.throttle import Throttle
+from api.canvas import edits, models, tasks
+from api.core.background import Background
+from api.core.gateway import Generations, TemporalGenerations
+from api.core.readiness import Readiness
+from api.envelope import Envelope
+from api.internal import blobs, hosts
+from api.parts import Parts
+from api.uploads.spool import Spool
+from infra import catalog
+from infra.db import Database
+from infra.media.decoder import Decoder
+from infra.settings import Settings
+from infra.storage.store import BlobStore
+
+
+def create_app(settings: Settings, *, generations: Generations | None = None) -> FastAPI:
+    """The API.
+
+    Args:
+        settings: All configuration.
+        generations: Another way to reach workflows; only tests give one.
+    """
+    parts = _parts(settings, generations or TemporalGenerations(settings))
+    app = FastAPI(
+        title="Holdfast",
+        lifespan=_lifespan,
+        redirect_slashes=False,  # a redirect would make some clients repeat a creation as GET
+        docs_url=None,
+        redoc_url=None,  # both load scripts from elsewhere
+    )
+    app.state.parts = parts
+    errors.install(app, legacy_credit_status=settings.legacy_credit_status)
+    for router in (
+        health.router,
+        login.router,
+        edits.router,
+        tasks.router,
+        models.router,
+        blobs.router,
+        hosts.router,
+    ):
+        app.include_router(router)
+    app.add_middleware(_envelope)
+    return app
+
+
+def _envelope(app: ASGIApp) -> ASGIApp:
+    return Envelope(app)
+
+
+def _parts(settings: Settings, generations: Generations) -> Parts:
+    database = Database.from_settings(settings, application="api")
+    return Parts(
+        settings=settings,
+        database=database,
+        store=BlobStore.from_settings(settings),
+        catalog=catalog.load(),
+        decoder=Decoder(),
+        spool=Spool(settings.home),
+        generations=generations,
+        sessions=Sessions(settings),
+        throttle=Throttle(),
+        readiness=Readiness(database),
+        background=Background(),
+    )
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    parts: Parts = app.state.parts
+    parts.spool.sweep()
+    await parts.database.open()
+    try:
+        yield
+    finally:
+        await parts.background.close()
+        parts.decoder.close()
+        await parts.database.close()

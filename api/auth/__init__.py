@@ -1,0 +1,1 @@
+"""Who calls: local accounts, signed sessions, roles."""

@@ -1,0 +1,41 @@
+"""Small JSON bodies, bounded while they stream."""
+
+import json
+from typing import Any
+
+from fastapi import Request
+from starlette.requests import ClientDisconnect
+
+from api.errors import refuse
+from workflows.contracts.failures import Code
+
+JSON_BYTES_MAX = 64 * 1024
+
+
+async def read_json(request: Request, *, bytes_max: int = JSON_BYTES_MAX) -> dict[str, Any]:
+    """The body as a JSON object; an absent one is `{}`.
+
+    Raises:
+        ApiError: 415 for another type, 413 over the limit, 400 when it isn't a JSON object.
+    """
+    raw = bytearray()
+    try:
+        async for chunk in request.stream():
+            raw += chunk
+            if len(raw) > bytes_max:
+                message = f"The body has {len(raw)} bytes or more; the limit is {bytes_max}."
+                raise refuse(Code.PAYLOAD_TOO_LARGE, message)
+    except ClientDisconnect as error:
+        raise refuse(Code.INVALID_REQUEST, "The client went away before the body's end.") from error
+    if not raw.strip():
+        return {}
+    kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
+    if kind != "application/json":
+        raise refuse(Code.UNSUPPORTED_MEDIA_TYPE, "This address takes application/json.", param="content-type")
+    try:
+        parsed = json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        raise refuse(Code.INVALID_REQUEST, "The body is not well-formed JSON.") from error
+    if not isinstance(parsed, dict):
+        raise refuse(Code.INVALID_REQUEST, "The body must be a JSON object.")
+    return parsed

@@ -1,0 +1,200 @@
+"""From a checked body to an admitted generation. Nothing is held before everything fits."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from api.auth.caller import Caller
+from api.core.claims import Claims, claim_and_store
+from api.core.draft import Draft
+from api.core.operation import differing
+from api.core.pictures import checked_pictures
+from api.deadlines import READ, answer_within
+from api.errors import ApiError, refuse
+from api.parts import Parts
+from infra import generations
+from infra.db import DatabaseAway
+from infra.generations import GenerationRecord, Preflight
+from infra.temporal.generations import AdmissionUnanswered, TemporalAway
+from workflows.contracts import ids, timeouts
+from workflows.contracts.failures import Code, Failure
+from workflows.contracts.generation import Admission, GenerationRequest
+from workflows.contracts.states import AdmissionOutcome
+from workflows.domain.plan import ImageFacts, Plan, input_image, plan
+
+SECOND_LOOK = timedelta(milliseconds=500)
+"""For reading, after an admission without an answer, whether its hold was taken all the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One operation of one account, and the task that it names."""
+
+    account_id: str
+    operation_id: str
+
+    @property
+    def task_id(self) -> str:
+        """The task's id."""
+        return ids.task_id(self.account_id, self.operation_id)
+
+    def about(self) -> dict[str, str]:
+        """For errors: a caller that knows these can recover."""
+        return {"operation_id": self.operation_id, "task_id": self.task_id}
+
+
+async def create(parts: Parts, caller: Caller, operation_id: str, draft: Draft) -> GenerationRecord:
+    """Admit a generation, or find the one that the same operation made before.
+
+    Raises:
+        ApiError: Refused, in conflict, or not answered in time; nothing is held later for who gave up.
+    """
+    operation = Operation(caller.account_id, operation_id)
+    known = await _preflight(parts, operation, draft)
+    if known.existing is not None and known.existing.generation_status is not None:
+        _refuse_other_body(known.existing.fields, draft, operation)
+        return await _record(parts, operation)
+    facts = await checked_pictures(parts.decoder, draft.entry.manifest, draft.mode, draft.images)
+    planned = plan(
+        draft.entry.manifest,
+        digest=draft.entry.digest,
+        mode=draft.mode,
+        parameters=draft.parameters,
+        inputs=facts,
+    )
+    if isinstance(planned, Failure):
+        raise ApiError(planned)
+    await _refuse_early(parts, draft, known, planned)
+    async with answer_within(READ, "object store"):
+        claims = await claim_and_store(
+            parts.database,
+            parts.store,
+            account_id=caller.account_id,
+            operation_id=operation_id,
+            pictures=list(zip(draft.images, facts, strict=True)),
+        )
+    attempt = known.existing.attempt if known.existing is not None else 1
+    request = _request(operation, draft, planned, facts, attempt)
+    admission = await _admit(parts, operation, request, claims)
+    return await _answer(parts, operation, draft, admission, claims)
+
+
+async def _preflight(parts: Parts, operation: Operation, draft: Draft) -> Preflight:
+    async with answer_within(READ), parts.database.read() as reader:
+        return await generations.preflight(
+            reader,
+            account_id=operation.account_id,
+            operation_id=operation.operation_id,
+            model_id=draft.entry.manifest.id,
+        )
+
+
+async def _refuse_early(parts: Parts, draft: Draft, known: Preflight, planned: Plan) -> None:
+    """Refusals that need no workflow. The hold's own transaction decides again; a storm ends here."""
+    manifest = draft.entry.manifest
+    refusal = known.refusal(
+        price_credits=planned.price_credits,
+        in_flight_max=parts.settings.in_flight_max,
+        queue_max=manifest.queue_max,
+    )
+    if refusal is not None:
+        raise ApiError(refusal)
+    async with answer_within(READ):
+        ready = await parts.readiness.ready(draft.entry)
+    if not ready:
+        message = f"`{manifest.id}` is not ready: no card that is alive has passed its canary."
+        raise refuse(Code.MODEL_NOT_READY, message, param="model")
+
+
+def _request(
+    operation: Operation, draft: Draft, planned: Plan, facts: Sequence[ImageFacts], attempt: int
+) -> GenerationRequest:
+    now = datetime.now(UTC)
+    return GenerationRequest(
+        task_id=operation.task_id,
+        account_id=operation.account_id,
+        operation_id=operation.operation_id,
+        fingerprint=draft.fingerprint,
+        fields=draft.fields,
+        attempt=attempt,
+        model=planned.snapshot,
+        parameters=planned.parameters,
+        inputs=tuple(input_image(image, file.sha256) for image, file in zip(facts, draft.images, strict=True)),
+        outputs=planned.outputs,
+        price_credits=planned.price_credits,
+        created_at=now,
+        admit_by=now + timeouts.ADMISSION,
+        expires_at=now + timedelta(seconds=planned.wait_s_max),
+    )
+
+
+async def _admit(
+    parts: Parts, operation: Operation, request: GenerationRequest, claims: Claims
+) -> Admission | GenerationRecord:
+    try:
+        return await parts.generations.admit(request)
+    except AdmissionUnanswered as error:
+        found = await _second_look(parts, operation)
+        if found is not None:
+            return found
+        parts.background.start(claims.release_later(), "release claims")
+        message = (
+            "No answer in time. The task may still have begun, or may not; nothing is held for it later. "
+            "Ask for it, or repeat this call with the same operation id."
+        )
+        raise refuse(Code.GATEWAY_TIMEOUT, message, **operation.about()) from error
+    except TemporalAway as error:
+        parts.background.start(claims.release_later(), "release claims")
+        message = "The workflow server is away for the moment. Repeat this call with the same operation id."
+        raise refuse(Code.SERVICE_UNAVAILABLE, message, **operation.about()) from error
+    except BaseException:  # also a caller that went away in the middle: what became of the hold isn't known
+        parts.background.start(claims.release_later(), "release claims")
+        raise
+
+
+async def _second_look(parts: Parts, operation: Operation) -> GenerationRecord | None:
+    """Whether the hold was taken though its answer was lost, as when the orchestrator died in between."""
+    try:
+        async with asyncio.timeout(SECOND_LOOK.total_seconds()), parts.database.read() as reader:
+            return await generations.find(reader, account_id=operation.account_id, task_id=operation.task_id)
+    except (TimeoutError, DatabaseAway):
+        return None
+
+
+async def _answer(
+    parts: Parts, operation: Operation, draft: Draft, admission: Admission | GenerationRecord, claims: Claims
+) -> GenerationRecord:
+    if isinstance(admission, GenerationRecord):
+        _refuse_other_body(admission.request.fields, draft, operation)
+        return admission
+    same_body = admission.fingerprint == draft.fingerprint
+    if admission.outcome is AdmissionOutcome.REFUSED or not same_body:
+        await asyncio.shield(claims.release())
+    if admission.outcome is AdmissionOutcome.REFUSED:
+        if same_body and admission.refusal is not None:
+            raise ApiError(admission.refusal, operation_id=operation.operation_id)
+        message = "The same operation id is being used with another body right now. Try again."
+        raise refuse(Code.OPERATION_IN_PROGRESS, message, **operation.about())
+    record = await _record(parts, operation)
+    if not same_body:
+        _refuse_other_body(record.request.fields, draft, operation)
+    return record
+
+
+async def _record(parts: Parts, operation: Operation) -> GenerationRecord:
+    async with answer_within(READ), parts.database.read() as reader:
+        record = await generations.find(reader, account_id=operation.account_id, task_id=operation.task_id)
+    if record is None:
+        message = "The same operation is being admitted. Ask again."
+        raise refuse(Code.OPERATION_IN_PROGRESS, message, **operation.about())
+    return record
+
+
+def _refuse_other_body(stored: dict[str, str], draft: Draft, operation: Operation) -> None:
+    names = differing(stored, draft.fields)
+    if not names:
+        return
+    shown = ", ".join(f"`{name}`" for name in names)
+    message = f"This operation id was used before with another body; different: {shown}. Use a new id for it."
+    raise refuse(Code.OPERATION_CONFLICT, message, param=names[0], **operation.about())

@@ -1,0 +1,49 @@
+"""The pictures of a draft: probed from their headers, refused before decoding, then decoded once to the end."""
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from api.errors import ApiError
+from api.uploads.multipart import UploadedFile
+from infra.media.decoder import Decoder
+from workflows.contracts.failures import Failure
+from workflows.domain.manifest import Manifest
+from workflows.domain.plan import IMAGE_FIELD, ImageFacts, choose_mode, refuse_count, refuse_image
+
+T = TypeVar("T")
+
+
+async def checked_pictures(
+    decoder: Decoder, manifest: Manifest, mode: str | None, images: Sequence[UploadedFile]
+) -> tuple[ImageFacts, ...]:
+    """Facts of each picture, in order. A decompression bomb is refused by its header and never decoded.
+
+    Raises:
+        ApiError: Naming field and limit.
+    """
+    mode_name, _ = _good(choose_mode(manifest, mode))
+    _refuse(refuse_count(manifest, len(images)))
+    probed: list[ImageFacts] = []
+    for image in images:
+        facts = _good(
+            await decoder.probe(image.path, field=IMAGE_FIELD, label=image.label, filename=image.filename)
+        )
+        _refuse(refuse_image(manifest, mode_name, facts))
+        probed.append(facts)
+    return tuple(
+        [
+            _good(await decoder.decode_fully(image.path, facts, field=IMAGE_FIELD))
+            for image, facts in zip(images, probed, strict=True)
+        ]
+    )
+
+
+def _refuse(failure: Failure | None) -> None:
+    if failure is not None:
+        raise ApiError(failure)
+
+
+def _good(value: T | Failure) -> T:
+    if isinstance(value, Failure):
+        raise ApiError(value)
+    return value

@@ -1,0 +1,114 @@
+"""Orders, reports and upload permissions for hosts."""
+
+from typing import TypeVar
+
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import JSONResponse, Response
+from pydantic import ValidationError
+
+from api.bodies import read_json
+from api.deadlines import READ, answer_within
+from api.errors import refuse
+from api.internal.token import from_host
+from api.parts import Parts, parts_of
+from infra import leases
+from infra.storage import records
+from workflows.contracts.failures import Code
+from workflows.contracts.generation import GenerationRequest
+from workflows.contracts.hosts import (
+    HostReport,
+    OrderRequest,
+    StaleLease,
+    UploadGrant,
+    UploadRequest,
+    Work,
+    WorkInput,
+)
+from workflows.contracts.message import Message
+
+GET_S = 900
+"""Seconds a host has to fetch its inputs; it fetches them right after the order."""
+PUT_S = 900
+REPORT_BYTES_MAX = 1_048_576
+
+M = TypeVar("M", bound=Message)
+router = APIRouter(prefix="/internal/v1", dependencies=[Depends(from_host)], include_in_schema=False)
+
+
+@router.post("/report")
+async def report(request: Request) -> Response:
+    """What a host's cards are and do."""
+    message = await _message(request, HostReport)
+    async with answer_within(READ), parts_of(request).database.transaction() as tx:
+        await leases.record_report(tx, message)
+    return Response(status_code=204)
+
+
+@router.post("/orders")
+async def orders(request: Request) -> Response:
+    """Exchange a current lease for the work, with fresh addresses of its inputs."""
+    message = await _message(request, OrderRequest)
+    parts = parts_of(request)
+    async with answer_within(READ), parts.database.transaction() as tx:
+        order = await leases.open_order(tx, message)
+    if isinstance(order, StaleLease):
+        return _stale(order)
+    return _json(await _work(parts, message, order))
+
+
+@router.post("/uploads")
+async def uploads(request: Request) -> Response:
+    """Permission to store one finished file, for the holder of the current fence only."""
+    message = await _message(request, UploadRequest)
+    parts = parts_of(request)
+    async with answer_within(READ), parts.database.transaction() as tx:
+        stale = await leases.check_fence(
+            tx, task_id=message.task_id, lease_id=message.lease_id, fence=message.fence
+        )
+        if stale is not None:
+            return _stale(stale)
+        owner = await records.operation_of(tx, message.task_id)
+        if owner is None:
+            return _stale(StaleLease(reason="no such generation"))
+        account_id, operation_id = owner
+        await records.claim_upload(tx, message.file, account_id=account_id, operation_id=operation_id)
+    if await parts.store.head(message.file.sha256) == message.file.size:
+        return _json(UploadGrant(target=None))
+    return _json(UploadGrant(target=await parts.store.sign_put(message.file, PUT_S)))
+
+
+async def _work(parts: Parts, message: OrderRequest, order: GenerationRequest) -> Work:
+    inputs = [
+        WorkInput(image=image, source=await parts.store.sign_get(image.blob, GET_S)) for image in order.inputs
+    ]
+    return Work(
+        task_id=order.task_id,
+        fence=message.fence,
+        model_id=order.model.model_id,
+        digest=order.model.digest,
+        engine=order.model.engine,
+        capability=order.model.capability,
+        mode=order.model.mode,
+        parameters=order.parameters,
+        inputs=tuple(inputs),
+        outputs=order.outputs,
+        run_s_max=order.model.run_s_max,
+    )
+
+
+async def _message(request: Request, kind: type[M]) -> M:
+    body = await read_json(request, bytes_max=REPORT_BYTES_MAX)
+    try:
+        return kind.model_validate(body)
+    except ValidationError as error:
+        first = error.errors()[0]
+        param = ".".join(str(part) for part in first["loc"])
+        raise refuse(Code.INVALID_REQUEST, f"`{param}`: {first['msg']}.", param=param) from error
+
+
+def _stale(stale: StaleLease) -> Response:
+    return JSONResponse(stale.model_dump(mode="json"), status_code=409)
+
+
+def _json(message: Message) -> Response:
+    return JSONResponse(message.model_dump(mode="json"))

@@ -1,0 +1,117 @@
+"""A generation as its owner sees it. Nothing here names a host, an engine or an upstream."""
+
+from datetime import datetime
+from typing import Any
+
+from api import errors
+from infra.generations import GenerationRecord
+from workflows.contracts.failures import Code, Failure
+from workflows.contracts.states import CreditStatus, Phase, Status
+
+_CPU = "CPU"
+_ENDED: dict[Status, Failure] = {
+    Status.FAILED: Failure(code=Code.UPSTREAM_FAILED, message="The generation failed."),
+    Status.CANCELED: Failure(code=Code.CANCELED, message="Canceled as asked."),
+    Status.EXPIRED: Failure(code=Code.EXPIRED, message="It had not started before its deadline."),
+}
+"""Shown when a record carries no failure of its own."""
+
+
+def headers(record: GenerationRecord) -> dict[str, str]:
+    """What every answer about a generation carries."""
+    return {
+        "x-ic-operation-id": record.request.operation_id,
+        "x-ic-credit-status": record.credit_status.value,
+        "Cache-Control": "no-store",
+    }
+
+
+def failure_of(record: GenerationRecord) -> Failure | None:
+    """Why it ended without a result; None while it runs and when it completed."""
+    if record.status in {Status.PENDING, Status.COMPLETED}:
+        return None
+    return record.failure or _ENDED[record.status]
+
+
+def accepted(record: GenerationRecord) -> dict[str, Any]:
+    """The answer to a creation."""
+    answer: dict[str, Any] = {
+        "id": record.task_id,
+        "status": _status(record.status),
+        "created": _seconds(record.created_at),
+    }
+    compute = _compute(record)
+    if compute is not None:
+        answer["compute"] = compute
+    return answer
+
+
+def generation(record: GenerationRecord, *, content_url: str) -> dict[str, Any]:
+    """The answer to a query. `content_url` is the task's content address on the caller's surface."""
+    answer = accepted(record)
+    answer["phase"] = record.phase.value
+    answer["credits"] = {
+        "status": record.credit_status.value,
+        "price": record.price_credits,
+        "charged": record.charged_credits,
+    }
+    if record.phase is Phase.RUNNING and record.fraction is not None:
+        answer["progress"] = round(min(record.fraction, 0.99), 3)  # 1 only once the result is stored
+    if record.queue_ahead is not None:
+        answer["queue"] = {"position": record.queue_ahead + 1, "eta_s": None}
+    if record.status is Status.PENDING and record.phase in {Phase.WAITING, Phase.PLACED}:
+        answer["expires_at"] = record.expires_at.isoformat()
+    if record.credit_status is CreditStatus.UNKNOWN:
+        answer["unknown"] = _unknown(record)
+    failure = failure_of(record)
+    if failure is not None:
+        answer["error"] = errors.body(failure, operation_id=record.request.operation_id, task_id=record.task_id)
+    if record.status is Status.COMPLETED and record.credit_status is CreditStatus.SETTLED:
+        answer["data"] = [
+            {
+                "url": f"{content_url}?index={artifact.index}",
+                "role": artifact.role,
+                "mime": artifact.mime,
+                "width": artifact.width,
+                "height": artifact.height,
+                "expires_at": artifact.expires_at.isoformat(),
+            }
+            for artifact in record.artifacts
+        ]
+    return answer
+
+
+def _status(status: Status) -> str:
+    """Three words for clients; `error.code` tells a cancel or an expiry from a failure."""
+    return status.value if status in {Status.PENDING, Status.COMPLETED} else Status.FAILED.value
+
+
+def _compute(record: GenerationRecord) -> dict[str, Any] | None:
+    if record.card_label is None:
+        return None
+    output = record.request.outputs[0]
+    return {
+        "kind": "cpu" if record.gpu_model == _CPU else "gpu",
+        "phase": record.phase.value,
+        "resource": record.card_label,
+        "gpu_model": record.gpu_model,
+        "resolution": f"{output.width}x{output.height}",
+    }
+
+
+def _unknown(record: GenerationRecord) -> dict[str, Any]:
+    return {
+        "since": _iso(record.unknown_since),
+        "reason": record.unknown_reason,
+        "awaiting": record.awaiting,
+        "next_look_at": _iso(record.next_look_at),
+        "resolve_by": _iso(record.resolve_by),
+    }
+
+
+def _iso(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat()
+
+
+def _seconds(moment: datetime) -> int:
+    return int(moment.timestamp())

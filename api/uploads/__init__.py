@@ -1,0 +1,1 @@
+"""Bodies that carry files: streamed to disk within limits, and gone afterwards."""
