@@ -27,11 +27,13 @@ RUN_ENDS_AFTER_DEADLINE = timedelta(seconds=60)
 INSPECT = timedelta(seconds=120)
 """Decoding the largest allowed output to its end takes about 20 s on one busy core."""
 KEEP = timedelta(seconds=60)
+"""One transaction and, for large files, a look at the store; tried again when it takes longer."""
 CANCEL_ANSWER = timedelta(seconds=2)
 """A cancel that isn't confirmed by then is answered `cancel_requested`."""
 RECONCILE_FIRST = timedelta(seconds=5)
+"""The first look for evidence: about as long as a host's agent takes to come back."""
 RECONCILE_MAX = timedelta(minutes=5)
-"""Looks for evidence start after 5 s and back off to one in 5 min."""
+"""Looks back off to one in 5 min, so that a day of silence is some 300 of them, not thousands."""
 RESOLVE_BY = timedelta(hours=24)
 """After this, an unknown outcome is raised to an operator."""
 WAIT_DEFAULT = timedelta(minutes=30)
