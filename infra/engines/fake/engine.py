@@ -16,10 +16,10 @@ from infra.engines.port import (
     EngineFailure,
     OutputFile,
     Probe,
-    RunState,
     Sighting,
     Submission,
 )
+from infra.engines.states import RunState
 from workflows.contracts.failures import Code
 
 STEPS = 10

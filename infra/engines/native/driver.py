@@ -9,7 +9,8 @@ from typing import Any
 
 import httpx
 
-from infra.engines.port import Collection, EngineFailure, OutputFile, Probe, RunState, Sighting, Submission
+from infra.engines.port import Collection, EngineFailure, OutputFile, Probe, Sighting, Submission
+from infra.engines.states import RunState
 from workflows.contracts.failures import Code
 
 ANSWER_S = 3.0

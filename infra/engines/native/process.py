@@ -34,7 +34,7 @@ log = structlog.get_logger(__name__)
 
 
 def socket_path(folder: Path) -> Path:
-    """Where the engine of a folder listens: inside it, or under the temporary folder where its path is too long."""
+    """Where the engine of a folder listens: inside it, or in the temporary folder when its path is too long."""
     inside = folder / "engine.sock"
     if len(os.fsencode(inside)) <= SOCKET_PATH_MAX:
         return inside
@@ -187,7 +187,7 @@ def stop_engine(folder: Path, *, grace_s: float) -> bool:
 
 
 def stop_engines(home: Path, *, grace_s: float = 5.0) -> int:
-    """End every native engine under a home; how many there were. For `holdfast down`, after the agent has ended."""
+    """End every native engine under a home; how many there were. For `holdfast down`, after the agent ended."""
     folders = sorted((home / "engines").glob(f"*/{LOCK_NAME}"))
     return sum(stop_engine(path.parent, grace_s=grace_s) for path in folders)
 

@@ -1,0 +1,1 @@
+"""What cards a host has: NVML where there are GPUs, and the CPU as a card, declared as such."""

@@ -1,0 +1,1 @@
+"""A card's host: its journal of runs, and its calls to the API's internal endpoint."""
