@@ -52,35 +52,7 @@ def at_least(name: str, value: float, limit: float, unit: str, raw: Any = None) 
     return Figure(name, round(value, 4), unit, f">= {limit:g}", value >= limit, raw)
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
-    """Figures with their circumstances. `ok` only when every goal holds and there is at least one figure."""
-
-    figures: Sequence[Figure]
-    environment: dict[str, Any] = field(default_factory=lambda: environment())
-    commit: str = field(default_factory=lambda: commit())
-
-    @property
-    def ok(self) -> bool:
-        """Whether every goal holds."""
-        return bool(self.figures) and all(figure.ok for figure in self.figures)
-
-    def document(self) -> dict[str, Any]:
-        """The object that `--json` prints."""
-        figures = [asdict(figure) for figure in self.figures]
-        return {"ok": self.ok, "figures": figures, "environment": self.environment, "commit": self.commit}
-
-
-def conclude(report: Report, *, as_json: bool) -> NoReturn:
-    """Print the report, to people or as one JSON object, and end the command: 0 only when all goals hold."""
-    if as_json:
-        sys.stdout.write(json.dumps(report.document(), default=str) + "\n")
-    else:
-        Console().print(_table(report))
-    raise typer.Exit(0 if report.ok else 1)
-
-
-def environment() -> dict[str, Any]:
+def circumstances() -> dict[str, Any]:
     """Where the figures were measured: processor, system, versions of the parts."""
     return {
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -94,7 +66,7 @@ def environment() -> dict[str, Any]:
     }
 
 
-def commit() -> str:
+def commit_of_checkout() -> str:
     """The commit of the checkout, `-dirty` when files differ from it; empty outside a checkout."""
     try:
         answer = subprocess.run(
@@ -124,6 +96,34 @@ def _version(distribution: str) -> str | None:
         return metadata.version(distribution)
     except metadata.PackageNotFoundError:
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Figures with their circumstances. `ok` only when every goal holds and there is at least one figure."""
+
+    figures: Sequence[Figure]
+    environment: dict[str, Any] = field(default_factory=circumstances)
+    commit: str = field(default_factory=commit_of_checkout)
+
+    @property
+    def ok(self) -> bool:
+        """Whether every goal holds."""
+        return bool(self.figures) and all(figure.ok for figure in self.figures)
+
+    def document(self) -> dict[str, Any]:
+        """The object that `--json` prints."""
+        figures = [asdict(figure) for figure in self.figures]
+        return {"ok": self.ok, "figures": figures, "environment": self.environment, "commit": self.commit}
+
+
+def conclude(report: Report, *, as_json: bool) -> NoReturn:
+    """Print the report, to people or as one JSON object, and end the command: 0 only when all goals hold."""
+    if as_json:
+        sys.stdout.write(json.dumps(report.document(), default=str) + "\n")
+    else:
+        Console().print(_table(report))
+    raise typer.Exit(0 if report.ok else 1)
 
 
 def _table(report: Report) -> Table:
