@@ -66,7 +66,9 @@ async def _check(connection: Connection) -> None:
 
     An idle connection has nothing to read unless the server said goodbye or vanished.
     """
-    if select.select([connection.fileno()], [], [], 0)[0]:
+    poller = select.poll()  # select() can't take descriptors over 1,023
+    poller.register(connection.fileno(), select.POLLIN)
+    if poller.poll(0):
         await AsyncConnectionPool.check_connection(connection)
 
 

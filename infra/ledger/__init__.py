@@ -10,10 +10,11 @@ from infra.ledger.accounts import (
     grant,
     open_account,
 )
-from infra.ledger.audit import Finding, audit
+from infra.ledger.audit import INVARIANTS, Finding, audit
 
 __all__ = [
     "HOUSE",
+    "INVARIANTS",
     "AccountKind",
     "AccountKindDiffers",
     "Balance",

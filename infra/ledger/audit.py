@@ -3,7 +3,8 @@
 from infra.db import Query, Reader, load
 from workflows.contracts.message import Message
 
-_INVARIANTS = load(__package__, "audit.sql")
+INVARIANTS = load(__package__, "audit.sql")
+"""One query each; the comment under its name is the invariant."""
 _FIGURES = load(__package__, "figures.sql")
 
 
@@ -36,7 +37,7 @@ async def audit(reader: Reader) -> tuple[Finding, ...]:
         TypeError: `reader` is a transaction; use `Database.read`.
     """
     async with reader.snapshot() as moment:
-        found = [await _invariant(moment, query) for query in _INVARIANTS]
+        found = [await _invariant(moment, query) for query in INVARIANTS]
         told = [await _figure(moment, query) for query in _FIGURES]
     return (*found, *told)
 
