@@ -47,6 +47,7 @@ class Sighting:
         failure: With FAILED, and with SILENT where something can be told.
         engine_s: Seconds the engine worked, when it is over.
         crashed: With LOST: True when the engine died by itself, False when it was told to stop.
+        refused: With FAILED: True when it wasn't accepted, so that nothing ran.
     """
 
     run_id: str
@@ -56,6 +57,7 @@ class Sighting:
     failure: EngineFailure | None = None
     engine_s: float | None = None
     crashed: bool = False
+    refused: bool = False
 
 
 @dataclass(frozen=True, slots=True)

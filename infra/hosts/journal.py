@@ -73,7 +73,12 @@ class Entry:
 
 
 class Journal:
-    """The journal of one host. Safe to use from threads; calls block for a disk write (about 1 ms)."""
+    """The journal of one host. Safe to use from threads; calls block for a disk write (about 1 ms).
+
+    Attributes:
+        path: The file.
+        was_damaged: True when this opening moved a damaged journal aside.
+    """
 
     def __init__(self, path: Path) -> None:
         """Open it, moving a damaged one aside.
@@ -84,6 +89,7 @@ class Journal:
         self.path = path
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._lock = threading.Lock()
+        self.was_damaged = False
         try:
             self._db = self._open_sound()
             self._prune()
@@ -225,6 +231,7 @@ class Journal:
                 raise  # a disk that takes no file, not a damaged one
             damage = str(error)
         aside = self.path.with_name(f"{self.path.name}.damaged-{int(time.time())}")
+        self.was_damaged = True
         log.error("journal_damaged", moved_to=aside.name, damage=damage)
         for suffix in ("", "-wal", "-shm"):
             part = self.path.with_name(self.path.name + suffix)

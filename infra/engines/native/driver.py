@@ -100,7 +100,7 @@ class NativeEngine:
         failure = answer.get("failure")
         if "state" not in answer:  # refused: nothing was accepted
             state = RunState.FAILED if failure else RunState.SILENT
-            return Sighting(run_id, state, failure=_failure(failure))
+            return Sighting(run_id, state, failure=_failure(failure), refused=state is RunState.FAILED)
         return Sighting(
             run_id=run_id,
             state=RunState(answer["state"]),

@@ -1,0 +1,77 @@
+"""What a run fetches and stores: its order, its inputs, its results. All under the lease, all tried again."""
+
+import asyncio
+from pathlib import Path
+
+from activities import outcomes
+from activities.card_desk import CardDesk
+from infra.engines.port import OutputFile
+from infra.hosts.client import ApiAway, ApiRefused
+from infra.hosts.journal import Entry
+from workflows.contracts.generation import RunOutcome
+from workflows.contracts.hosts import OrderRequest, StaleLease, UploadRequest, Work
+from workflows.contracts.media import BlobRef
+
+
+class TryAgain(Exception):
+    """Nothing is decided: a part that is needed is away, or the agent is leaving. The next try attaches."""
+
+
+async def fetch_order(desk: CardDesk, entry: Entry) -> Work | StaleLease:
+    """Exchange the lease for its work.
+
+    Raises:
+        TryAgain: The API is away.
+    """
+    request = OrderRequest(
+        task_id=entry.task_id,
+        lease_id=entry.lease_id,
+        card_uuid=entry.card_uuid,
+        fence=entry.fence,
+        boot_id=desk.boot_id,
+    )
+    try:
+        async with asyncio.timeout(desk.patience.api_s):
+            await desk.owned.wait()
+        return await desk.client.order(request, within_s=desk.patience.api_s)
+    except (TimeoutError, ApiAway, ApiRefused) as error:
+        raise TryAgain(f"no order: {error!r}") from error
+
+
+async def fetch_inputs(desk: CardDesk, work: Work, folder: Path) -> tuple[Path, ...]:
+    """Fetch the inputs into the run's folder, in order; each is whole and verified.
+
+    Raises:
+        TryAgain: The store is away.
+        BytesWrong: It served something else.
+        OSError: The disk is full or failing.
+    """
+    await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True, mode=0o700)
+    paths = []
+    for index, item in enumerate(work.inputs):
+        path = folder / f"input-{index}"
+        try:
+            await desk.client.download(item.source, item.image.blob, path, within_s=desk.patience.transfer_s)
+        except (ApiAway, ApiRefused) as error:
+            raise TryAgain(f"no input: {error!r}") from error
+        paths.append(path)
+    return tuple(paths)
+
+
+async def store_file(desk: CardDesk, entry: Entry, file: OutputFile) -> BlobRef | RunOutcome:
+    """Store one finished file under a grant, for which the fence is checked again; else why it isn't delivered.
+
+    Raises:
+        TryAgain: The API or the store is away; the result stays with the engine.
+    """
+    blob = BlobRef(sha256=file.sha256, size=file.size, mime=file.mime)
+    request = UploadRequest(task_id=entry.task_id, lease_id=entry.lease_id, fence=entry.fence, file=blob)
+    try:
+        grant = await desk.client.grant_upload(request, within_s=desk.patience.api_s)
+        if isinstance(grant, StaleLease):
+            return outcomes.superseded(grant.reason, ran=True)
+        if grant.target is not None:
+            await desk.client.upload(grant.target, blob, file.path, within_s=desk.patience.transfer_s)
+    except (ApiAway, ApiRefused) as error:
+        raise TryAgain(f"not stored: {error!r}") from error
+    return blob

@@ -1,0 +1,172 @@
+"""`python -m workers.hostagent`: one process a host. Owns its cards, their engines, and the journal.
+
+Being ended by SIGTERM leaves a run in its engine, which the next agent attaches to. To stop a host for good,
+`infra.engines.native.process.stop_engines` comes after.
+"""
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import secrets
+import signal
+import sys
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+import structlog
+from infra.telemetry import configure_logging
+from infra.temporal.connection import connect
+from temporalio.client import Client
+
+from activities.card_desk import CardDesk
+from infra.engines.fake.engine import FakeEngine
+from infra.engines.fake.script import Script
+from infra.engines.native.process import NativeProcess
+from infra.engines.port import EngineKeeper
+from infra.gpu.cpu import CpuInventory
+from infra.gpu.nvml import NvmlInventory
+from infra.hosts.client import HostClient
+from infra.hosts.journal import Journal, JournalUnwritable
+from infra.settings import Settings
+from workers.card import serve_card
+from workers.reporting import Reporter
+from workers.strays import keep_settling, settle_at_start
+
+RETRY_S = 2.0
+
+log = structlog.get_logger(__name__)
+
+
+class HostAgent:
+    """The agent of one host."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Touch nothing yet."""
+        self._settings = settings
+        self._stopping = asyncio.Event()
+        self._boot_id = secrets.token_hex(16)
+        self._desks: dict[str, CardDesk] = {}
+
+    async def run(self) -> None:
+        """Own the cards until told to stop. Parts that are away are waited for; none of them ends it."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stopping.set)
+        folder = self._settings.home / "host"
+        await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True, mode=0o700)
+        async with contextlib.AsyncExitStack() as stack:
+            lock = await self._sole_owner(folder / "agent.lock")
+            stack.callback(os.close, lock)
+            journal = await self._journal(folder / "journal.db")
+            stack.callback(journal.close)
+            client = HostClient(self._settings.internal_url, self._settings.host_token.get_secret_value())
+            stack.push_async_callback(client.close)
+            await self._own_cards(folder, journal, client, stack)
+
+    async def _own_cards(
+        self, folder: Path, journal: Journal, client: HostClient, stack: contextlib.AsyncExitStack
+    ) -> None:
+        cpu, gpus = CpuInventory(self._settings.home), NvmlInventory()
+        stack.callback(gpus.close)
+        reporter = Reporter(boot_id=self._boot_id, inventories=(cpu, gpus), desks=self._desks, client=client)
+        # The native engine runs on the CPU, so the CPU is its card, GPUs or not. GPUs are shown; an engine of
+        # theirs gives them a desk.
+        card_uuid = cpu.cards()[0].uuid
+        desk = self._desks[card_uuid] = CardDesk(
+            card_uuid=card_uuid,
+            boot_id=self._boot_id,
+            keeper=self._keeper(card_uuid),
+            journal=journal,
+            client=client,
+            folder=folder / "runs",
+            owned=asyncio.Event(),
+            tell=reporter.tell,
+        )
+        background = [asyncio.create_task(desk.keeper.keep())]
+        try:
+            if await self._unless_stopped(settle_at_start(desk)) and journal.was_damaged:
+                reporter.clean_slate(card_uuid)
+            background += [asyncio.create_task(reporter.run()), asyncio.create_task(keep_settling(desk))]
+            for task in background:
+                task.add_done_callback(self._background_ended)
+            temporal = await self._temporal()
+            if temporal is not None:
+                log.info("host_ready", cards=[card_uuid], boot_id=self._boot_id)
+                await serve_card(temporal, desk, self._stopping)
+        finally:
+            for task in background:
+                task.cancel()
+            await asyncio.gather(*background, return_exceptions=True)
+
+    def _keeper(self, card_uuid: str) -> EngineKeeper:
+        if self._settings.engine == "fake":
+            log.warning("fake_engine", scripts=self._settings.fake_scripts)
+            return FakeEngine(Script.parse(self._settings.fake_scripts))
+        folder = self._settings.home / "engines" / card_uuid
+        return NativeProcess(folder, threads=self._settings.cpu_threads)
+
+    def _background_ended(self, task: asyncio.Task[None]) -> None:
+        """A part that must never end did: a bug. End as a whole, so that the supervisor starts us anew."""
+        if not task.cancelled():
+            log.error("background_ended", reason=repr(task.exception()))
+            self._stopping.set()
+
+    async def _unless_stopped(self, work: Coroutine[Any, Any, bool]) -> bool:
+        task = asyncio.create_task(work)
+        stop = asyncio.create_task(self._stopping.wait())
+        await asyncio.wait({task, stop}, return_when=asyncio.FIRST_COMPLETED)
+        stop.cancel()
+        if not task.done():
+            task.cancel()
+            return False
+        return task.result()
+
+    async def _sole_owner(self, path: Path) -> int:
+        """The lock that makes this the host's only agent; waits for an older one to leave."""
+        handle = await asyncio.to_thread(os.open, path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        waited = False
+        while not self._stopping.is_set():
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if not waited:
+                    log.warning("waiting_for_older_agent")
+                waited = True
+                await asyncio.sleep(0.2)
+        return handle
+
+    async def _journal(self, path: Path) -> Journal:
+        while True:
+            try:
+                return await asyncio.to_thread(Journal, path)
+            except JournalUnwritable as error:
+                log.error("journal_unwritable", reason=str(error))  # noqa: TRY400 - the reason says it all
+            if self._stopping.is_set():
+                raise SystemExit(1)
+            await asyncio.sleep(RETRY_S)
+
+    async def _temporal(self) -> Client | None:
+        """A connection, once there is one; None when told to stop before."""
+        while not self._stopping.is_set():
+            try:
+                return await connect(self._settings)
+            except (RuntimeError, OSError) as error:  # how the SDK says that the server isn't there
+                log.warning("temporal_away", reason=str(error))
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(RETRY_S):
+                    await self._stopping.wait()
+        return None
+
+
+def main() -> int:
+    """Run the agent with settings from the environment."""
+    configure_logging("hostagent")
+    asyncio.run(HostAgent(Settings()).run())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
