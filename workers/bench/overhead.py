@@ -1,0 +1,85 @@
+"""All parts of `holdfast bench overhead`, one after the other, against the running stack."""
+
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from enum import StrEnum
+
+from infra.temporal.connection import connect
+
+from infra.db import Database
+from infra.settings import Settings
+from workers.bench.admission import admission
+from workers.bench.bare_calls import BareCalls, bare_workers
+from workers.bench.first_step import first_step
+from workers.bench.idle import idle
+from workers.bench.native_engine import native_engine
+from workers.bench.visitor import visitor
+from workers.cli.report import Figure
+
+CREDITS = 1_000_000
+"""More than any of the parts spends."""
+
+
+class Part(StrEnum):
+    """What can be measured by itself."""
+
+    ADMISSION = "admission"
+    START = "start"
+    ENGINE = "engine"
+    IDLE = "idle"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to measure, and how long.
+
+    Attributes:
+        parts: Which parts.
+        samples: Of each latency.
+        pairs: Of engine runs.
+        seconds: That a run of a pair takes at least.
+        idle_s: That the stack lies still before it is weighed.
+    """
+
+    parts: frozenset[Part]
+    samples: int
+    pairs: int
+    seconds: float
+    idle_s: float
+
+
+async def overhead(settings: Settings, plan: Plan, tell: Callable[[str], None]) -> Sequence[Figure]:
+    """Measure; `settings` name where the parts of the running stack are."""
+    figures: list[Figure] = []
+    database = Database.from_settings(settings, application="holdfast bench")
+    await database.open()
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(database.close)
+        guest = await stack.enter_async_context(
+            visitor(database, settings.public_url, credits=CREDITS, purpose="bench")
+        )
+        if plan.parts & {Part.ADMISSION, Part.START}:
+            async with bare_workers(settings.temporal_address or ""):
+                bare = BareCalls(await connect(settings))
+                if Part.ADMISSION in plan.parts:
+                    tell("admission beside a bare update-with-start")
+                    figures += await admission(guest, bare, samples=plan.samples)
+                if Part.START in plan.parts:
+                    tell("request to the engine's first step beside a bare workflow")
+                    engines = settings.home / "engines"
+                    figures += await first_step(guest, bare, engines=engines, samples=plan.samples)
+        if Part.ENGINE in plan.parts:
+            tell("the network inside the platform beside a bare loop")
+            figures += await native_engine(
+                guest,
+                database,
+                threads=settings.cpu_threads,
+                pairs=plan.pairs,
+                seconds=plan.seconds,
+                tell=tell,
+            )
+        if Part.IDLE in plan.parts:
+            tell(f"memory after {plan.idle_s:g} idle seconds")
+            figures += await idle(guest, settings.home, idle_s=plan.idle_s)
+    return figures

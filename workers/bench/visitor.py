@@ -1,0 +1,122 @@
+"""An ordinary client of the canvas surface, with an account of its own that is frozen afterwards."""
+
+import asyncio
+import secrets
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from infra import accounts, ledger
+from infra.accounts import Role
+from infra.db import Database
+from infra.ledger import AccountKind
+
+PREFIX = "/api/proxy/v1"
+MODEL = "image-upscale"
+ANSWER_S = 30
+LOOK_EACH_S = 0.05
+
+
+class UnexpectedAnswer(Exception):
+    """The platform answered otherwise than a healthy one does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """A creation that was accepted.
+
+    Attributes:
+        task_id: The task.
+        asked_at: Unix seconds right before the request.
+        seconds: Request to answer.
+    """
+
+    task_id: str
+    asked_at: float
+    seconds: float
+
+
+class Visitor:
+    """Creates, waits, fetches, as any client would."""
+
+    def __init__(self, client: httpx.AsyncClient, account_id: str) -> None:
+        """Use a client that carries a session."""
+        self._client = client
+        self.account_id = account_id
+
+    async def create(self, picture: bytes, *, operation_id: str | None = None, **fields: str) -> Created:
+        """Ask for an enlargement; answers once the platform accepted it.
+
+        Raises:
+            UnexpectedAnswer: It did not.
+        """
+        headers = {"X-IC-Operation-ID": operation_id or f"bench-{secrets.token_hex(8)}"}
+        data = {"model": MODEL, "scale": "2", **fields}
+        files = {"image": ("picture.png", picture, "image/png")}
+        asked_at, began = time.time(), time.perf_counter()
+        answer = await self._client.post(f"{PREFIX}/images/edits/tasks", headers=headers, data=data, files=files)
+        seconds = time.perf_counter() - began
+        return Created(_checked(answer, 202)["id"], asked_at, seconds)
+
+    async def look(self, task_id: str) -> dict[str, Any]:
+        """The task as its owner sees it."""
+        return _checked(await self._client.post(f"{PREFIX}/images/tasks/{task_id}", json={}), 200)
+
+    async def finish(self, task_id: str, *, within_s: float) -> dict[str, Any]:
+        """Wait for the task's end.
+
+        Raises:
+            TimeoutError: It did not end in time.
+        """
+        async with asyncio.timeout(within_s):
+            while True:
+                task = await self.look(task_id)
+                if task["status"] != "pending":
+                    return task
+                await asyncio.sleep(LOOK_EACH_S)
+
+    async def complete(self, task_id: str, *, within_s: float) -> dict[str, Any]:
+        """Wait for the task's good end.
+
+        Raises:
+            UnexpectedAnswer: It ended otherwise.
+        """
+        task = await self.finish(task_id, within_s=within_s)
+        if task["status"] != "completed":
+            raise UnexpectedAnswer(f"{task_id} ended {task['status']}: {task.get('error')}")
+        return task
+
+
+def _checked(answer: httpx.Response, status: int) -> dict[str, Any]:
+    if answer.status_code != status:
+        raise UnexpectedAnswer(f"{answer.request.url.path} answered {answer.status_code}: {answer.text[:300]}")
+    body = answer.json()
+    if not isinstance(body, dict):
+        raise UnexpectedAnswer(f"{answer.request.url.path} answered no object")
+    return body
+
+
+@asynccontextmanager
+async def visitor(database: Database, url: str, *, credits: int, purpose: str) -> AsyncIterator[Visitor]:  # noqa: A002 - the ledger's own word
+    """A visitor with a new account of so many credits, frozen at the end: ledgers forget nothing."""
+    account_id = f"{purpose}-{secrets.token_hex(6)}"
+    email, password = f"{account_id}@{purpose}.invalid", secrets.token_urlsafe(24)
+    async with database.transaction() as tx:
+        await ledger.open_account(tx, account_id=account_id, kind=AccountKind.USER, name=f"for {purpose}")
+        await ledger.grant(
+            tx, account_id=account_id, credits=credits, reason=f"holdfast {purpose}", actor=purpose, key=account_id
+        )
+        await accounts.create_member(tx, account_id=account_id, email=email, password=password, role=Role.OWNER)
+    limits = httpx.Limits(max_connections=64, max_keepalive_connections=64)
+    try:
+        async with httpx.AsyncClient(base_url=url, timeout=ANSWER_S, limits=limits) as client:
+            answer = await client.post("/api/auth/login", json={"email": email, "password": password})
+            client.headers["Authorization"] = f"Bearer {_checked(answer, 200)['token']}"
+            yield Visitor(client, account_id)
+    finally:
+        async with database.transaction() as tx:
+            await ledger.freeze(tx, account_id=account_id, frozen=True)
