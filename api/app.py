@@ -24,6 +24,16 @@ from infra.media.decoder import Decoder
 from infra.settings import Settings
 from infra.storage.store import BlobStore
 
+ROUTERS = (
+    health.router,
+    login.router,
+    edits.router,
+    tasks.router,
+    models.router,
+    blobs.router,
+    hosts.router,
+)
+
 
 def create_app(settings: Settings, *, generations: Generations | None = None) -> FastAPI:
     """The API.
@@ -42,15 +52,8 @@ def create_app(settings: Settings, *, generations: Generations | None = None) ->
     )
     app.state.parts = parts
     errors.install(app, legacy_credit_status=settings.legacy_credit_status)
-    for router in (
-        health.router,
-        login.router,
-        edits.router,
-        tasks.router,
-        models.router,
-        blobs.router,
-        hosts.router,
-    ):
+    app.state.routers = ROUTERS
+    for router in ROUTERS:
         app.include_router(router)
     app.add_middleware(_envelope)
     return app

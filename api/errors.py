@@ -9,7 +9,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
-from starlette.routing import Match, Route
+from starlette.routing import Route
 
 from infra.db import DatabaseAway
 from infra.storage.store import StoreAwayError
@@ -189,7 +189,8 @@ def _framework(request: Request, error: HTTPException) -> ApiError:
 def _methods(request: Request) -> list[str]:
     """Every method that some route takes at this path; the framework names only the first route's."""
     found: set[str] = set()
-    for route in request.app.routes:
-        if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE:
-            found |= route.methods or set()
+    for router in request.app.state.routers:
+        for route in router.routes:
+            if isinstance(route, Route) and route.path_regex.match(request.scope["path"]):
+                found |= route.methods or set()
     return sorted(found)

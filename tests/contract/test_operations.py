@@ -1,0 +1,155 @@
+"""One operation id, one task: whatever is repeated, at once or later, and whoever else uses the same id."""
+
+import asyncio
+
+import pytest
+
+from infra import ledger
+from infra.accounts import Role
+from tests.contract.world import CANVAS, User, World
+from tests.support.eventually import eventually
+from tests.support.pictures import png
+
+
+async def test_a_creation_answers_with_its_task(world: World, user: User) -> None:
+    answer = await world.create(user, "op-1")
+
+    body = answer.json()
+    assert answer.status_code == 202
+    assert (body["id"][:4], body["status"]) == ("gen_", "pending")
+    assert isinstance(body["created"], int)
+    assert answer.headers["x-ic-operation-id"] == "op-1"
+    assert answer.headers["x-ic-credit-status"] == "held"
+    assert answer.headers["x-request-id"]
+    assert (await world.balance(user)).held == 2
+    assert world.spooled() == []
+
+
+async def test_twenty_at_once_are_one_task(world: World, user: User) -> None:
+    answers = await asyncio.gather(*(world.create(user, "op-1") for _ in range(20)))
+
+    assert {answer.status_code for answer in answers} == {202}
+    assert len({answer.text for answer in answers}) == 1
+    assert (await world.balance(user)).held == 2
+
+
+async def test_two_bodies_at_once_are_one_task_and_one_conflict(world: World, user: User) -> None:
+    answers = await asyncio.gather(world.create(user, "op-1", scale="2"), world.create(user, "op-1", scale="4"))
+
+    assert sorted(answer.status_code for answer in answers) == [202, 409]
+    conflict = next(answer for answer in answers if answer.status_code == 409)
+    assert conflict.json()["error"]["param"] == "scale"
+    assert len(await world.stored()) == 1, "the picture that both share stays for the one that was admitted"
+
+
+async def test_equal_values_are_the_same_body_however_they_are_written(world: World, user: User) -> None:
+    first = await world.create(user, "op-1", scale="2")
+    again = await world.create(user, "op-1", scale=" 02 ")
+
+    assert (again.status_code, again.json()["id"]) == (202, first.json()["id"])
+
+
+async def test_both_headers_name_the_operation(world: World, user: User) -> None:
+    first = await world.create(user, "op-1")
+    files = [("image", ("in.png", png(), "image/png"))]
+    data = {"model": "image-upscale", "scale": "2"}
+    path = f"{CANVAS}/images/edits/tasks"
+    own = user.headers() | {"Idempotency-Key": "op-1"}
+    again = await world.client.post(path, headers=own, data=data, files=files)
+    torn = await world.client.post(path, headers=own | {"X-IC-Operation-ID": "op-2"}, data=data, files=files)
+
+    assert again.json()["id"] == first.json()["id"]
+    assert (torn.status_code, torn.json()["error"]["code"]) == (400, "invalid_request")
+
+
+@pytest.mark.parametrize("operation_id", ["x" * 201, "with space", "tab\there"])
+async def test_an_operation_id_has_a_form(world: World, user: User, operation_id: str) -> None:
+    answer = await world.create(user, operation_id)
+
+    error = answer.json()["error"]
+    assert (answer.status_code, error["code"], error["param"]) == (400, "invalid_request", "X-IC-Operation-ID")
+    assert "200" in error["message"]
+
+
+async def test_another_accounts_same_operation_is_another_task(world: World, user: User) -> None:
+    other = await world.user("bob")
+    first, second = await world.create(user, "op-1", png(seed=1)), await world.create(other, "op-1", png(seed=2))
+
+    assert (first.status_code, second.status_code) == (202, 202)
+    assert first.json()["id"] != second.json()["id"]
+
+
+async def test_after_the_end_the_same_operation_answers_the_same_task(world: World, user: User) -> None:
+    first = await world.create(user, "op-1")
+    await world.complete(user, first.json()["id"])
+    again = await world.create(user, "op-1")
+
+    assert (again.status_code, again.json()["id"]) == (202, first.json()["id"])
+    assert again.json()["status"] == "completed"
+    assert again.headers["x-ic-credit-status"] == "settled"
+    assert len(world.workflows.admitted) == 1
+
+
+async def test_a_refusal_does_not_use_the_operation_up(world: World) -> None:
+    poor = await world.user("poor", balance=1)
+    refused = await world.create(poor, "op-1")
+    async with world.database.transaction() as tx:
+        await ledger.grant(tx, account_id=poor.account_id, credits=9, reason="top-up", actor="test", key="top-up")
+    again = await world.create(poor, "op-1")
+
+    assert (refused.status_code, again.status_code) == (402, 202)
+
+
+async def test_a_refusal_by_the_hold_itself_allows_another_body_and_leaves_no_bytes(
+    world: World, user: User
+) -> None:
+    world.workflows.gate.clear()
+    waiting = asyncio.create_task(world.create(user, "op-1", png(seed=1)))
+    await eventually(lambda: world.workflows.admitted, what="the admission")
+    async with world.database.transaction() as tx:
+        await ledger.freeze(tx, account_id=user.account_id, frozen=True)
+    world.workflows.gate.set()
+    refused = await waiting
+    async with world.database.transaction() as tx:
+        await ledger.freeze(tx, account_id=user.account_id, frozen=False)
+
+    assert (refused.status_code, refused.json()["error"]["code"]) == (403, "account_frozen")
+    assert await world.stored() == set()
+    again = await world.create(user, "op-1", png(seed=2))
+    assert again.status_code == 202
+    assert [request.attempt for request in world.workflows.admitted] == [1, 2]
+
+
+async def test_a_viewer_may_look_and_not_create(world: World, user: User) -> None:
+    viewer = await world.user("eve", account=user.account_id, role=Role.VIEWER)
+    task_id = (await world.create(user, "op-1")).json()["id"]
+
+    created = await world.create(viewer, "op-2")
+    canceled = await world.client.post(f"{CANVAS}/images/tasks/{task_id}/cancel", headers=viewer.headers())
+    queried = await world.client.post(f"{CANVAS}/images/tasks/{task_id}", headers=viewer.headers(), json={})
+
+    assert (created.status_code, canceled.status_code, queried.status_code) == (403, 403, 200)
+    assert created.json()["error"]["code"] == "forbidden"
+
+
+async def test_too_many_in_flight_is_refused_with_the_limit(world: World, user: User) -> None:
+    limit = world.parts.settings.in_flight_max
+    assert limit == 3
+    for place in range(limit):
+        assert (await world.create(user, f"op-{place}")).status_code == 202
+    answer = await world.create(user, "one-more")
+
+    assert (answer.status_code, answer.json()["error"]["code"]) == (429, "quota_exceeded")
+    assert f"limit of {limit}" in answer.json()["error"]["message"]
+    assert int(answer.headers["retry-after"]) >= 1
+
+
+async def test_an_unready_model_is_refused_before_anything_is_held(world: World, user: User) -> None:
+    answer = await world.client.get(f"{CANVAS}/models/image-upscale", headers=user.headers())
+    assert answer.json()["ready"] is True
+    await world.forget_card()
+    refused = await world.create(user, "op-1")
+
+    assert (refused.status_code, refused.json()["error"]["code"]) == (503, "model_not_ready")
+    assert refused.headers["retry-after"]
+    assert (await world.balance(user)).held == 0
