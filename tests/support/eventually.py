@@ -4,14 +4,20 @@ import asyncio
 import inspect
 import time
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, TypeVar, overload
 
 T = TypeVar("T")
 
 
+@overload
 async def eventually(
-    probe: Callable[[], T | Awaitable[T]], *, within: float = 20.0, every: float = 0.02, what: str = "the condition"
-) -> T:
+    probe: Callable[[], Awaitable[T]], *, within: float = ..., every: float = ..., what: str = ...
+) -> T: ...
+@overload
+async def eventually(probe: Callable[[], T], *, within: float = ..., every: float = ..., what: str = ...) -> T: ...
+async def eventually(
+    probe: Callable[[], Any], *, within: float = 20.0, every: float = 0.02, what: str = "the condition"
+) -> Any:
     """Ask `probe` until its answer is true and return that answer.
 
     Args:
