@@ -3,10 +3,10 @@
 import asyncio
 import sys
 
-from infra.temporal.connection import connect
 from temporalio.worker import Worker
 
 from infra.settings import Settings
+from infra.temporal.connection import connect
 from workers.bench.bare import FLOW_QUEUE, STEP_QUEUE, Bare, hold, step
 
 READY = "ready"

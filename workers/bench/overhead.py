@@ -5,10 +5,9 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from enum import StrEnum
 
-from infra.temporal.connection import connect
-
 from infra.db import Database
 from infra.settings import Settings
+from infra.temporal.connection import connect
 from workers.bench.admission import admission
 from workers.bench.bare_calls import BareCalls, bare_workers
 from workers.bench.first_step import first_step

@@ -19,6 +19,7 @@ PREFIX = "/api/proxy/v1"
 MODEL = "image-upscale"
 ANSWER_S = 30
 LOOK_EACH_S = 0.05
+OK, ACCEPTED = 200, 202
 
 
 class UnexpectedAnswer(Exception):
@@ -60,11 +61,11 @@ class Visitor:
         asked_at, began = time.time(), time.perf_counter()
         answer = await self._client.post(f"{PREFIX}/images/edits/tasks", headers=headers, data=data, files=files)
         seconds = time.perf_counter() - began
-        return Created(_checked(answer, 202)["id"], asked_at, seconds)
+        return Created(_checked(answer, ACCEPTED)["id"], asked_at, seconds)
 
     async def look(self, task_id: str) -> dict[str, Any]:
         """The task as its owner sees it."""
-        return _checked(await self._client.post(f"{PREFIX}/images/tasks/{task_id}", json={}), 200)
+        return _checked(await self._client.post(f"{PREFIX}/images/tasks/{task_id}", json={}), OK)
 
     async def finish(self, task_id: str, *, within_s: float) -> dict[str, Any]:
         """Wait for the task's end.
@@ -89,6 +90,22 @@ class Visitor:
         if task["status"] != "completed":
             raise UnexpectedAnswer(f"{task_id} ended {task['status']}: {task.get('error')}")
         return task
+
+    async def fetch(self, task_id: str) -> bytes:
+        """The bytes of a finished task's first result.
+
+        Raises:
+            UnexpectedAnswer: There are none to be had.
+        """
+        answer = await self._client.get(f"{PREFIX}/images/tasks/{task_id}/content")
+        if answer.status_code != OK:
+            raise UnexpectedAnswer(f"the content of {task_id} answered {answer.status_code}: {answer.text[:300]}")
+        return answer.content
+
+    async def model_is_ready(self) -> bool:
+        """Whether the model's canary passed and it takes requests."""
+        answer = _checked(await self._client.get(f"{PREFIX}/models"), OK)
+        return any(model["id"] == MODEL and model["ready"] for model in answer["data"])
 
 
 def _checked(answer: httpx.Response, status: int) -> dict[str, Any]:
@@ -115,7 +132,7 @@ async def visitor(database: Database, url: str, *, credits: int, purpose: str) -
     try:
         async with httpx.AsyncClient(base_url=url, timeout=ANSWER_S, limits=limits) as client:
             answer = await client.post("/api/auth/login", json={"email": email, "password": password})
-            client.headers["Authorization"] = f"Bearer {_checked(answer, 200)['token']}"
+            client.headers["Authorization"] = f"Bearer {_checked(answer, OK)['token']}"
             yield Visitor(client, account_id)
     finally:
         async with database.transaction() as tx:

@@ -1,0 +1,181 @@
+"""One kill after another: each generation ends in the right picture, or its credits are back."""
+
+import hashlib
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from infra import ledger
+from infra.db import Database, DatabaseTrouble, load
+from workers.bench.visitor import UnexpectedAnswer, Visitor
+from workers.cli.report import Figure
+from workers.drill.awaiting import eventually
+from workers.drill.cases import POINTS, Case, Victim
+from workers.drill.gates import NotReached, gate
+from workers.drill.processes import NotRunning, kill, pid_of
+
+_QUERIES = load(__package__)
+
+END_S = 150
+"""A killed step without beats is tried again after its own limit, 120 s at most; the rest is margin."""
+WHOLE_S = 60
+AUDIT_S = 30
+"""Messages in the outbox and reports of cards are a few seconds behind what they tell of."""
+_TROUBLES = (httpx.HTTPError, UnexpectedAnswer, DatabaseTrouble)
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How one case ended.
+
+    Attributes:
+        case: Its name.
+        ok: Whether it ended right.
+        seconds: From the request to the end.
+        status: Of the task; empty when it never ended.
+        credit_status: Of the task.
+        picture: `right`, `wrong`, or `none` when nothing was delivered.
+        breaches: Invariants that the audit found broken.
+        note: What went wrong in the drill itself.
+    """
+
+    case: str
+    ok: bool
+    seconds: float
+    status: str = ""
+    credit_status: str = ""
+    picture: str = "none"
+    breaches: tuple[str, ...] = ()
+    note: str = ""
+
+    def figure(self) -> Figure:
+        """As it stands in the report."""
+        goal = "right picture or released hold, clean audit"
+        return Figure(self.case, round(self.seconds, 1), "s", goal, self.ok, asdict(self))
+
+
+class KillDrill:
+    """Runs cases against one stack, whose generations all have the same input."""
+
+    def __init__(self, *, home: Path, database: Database, visitor: Visitor, image: bytes) -> None:
+        """Prepare; `baseline` comes before the first case."""
+        self._home = home
+        self._database = database
+        self._visitor = visitor
+        self._image = image
+        self._expected = ""
+
+    async def baseline(self) -> str:
+        """Run undisturbed once; the digest that every later result must have."""
+        await self._whole()
+        created = await self._visitor.create(self._image)
+        await self._visitor.complete(created.task_id, within_s=END_S)
+        self._expected = await self._digest(created.task_id)
+        return self._expected
+
+    async def run(self, case: Case) -> Ending:
+        """Run one case; whatever happens is in the answer."""
+        began = time.monotonic()
+        try:
+            await self._whole()
+            began = time.monotonic()
+            task_id = await self._disturbed(case)
+            return await self._ending(case, task_id, began)
+        except (NotReached, NotRunning, TimeoutError, *_TROUBLES) as error:
+            note = f"{type(error).__name__}: {error}"
+            return Ending(case.name, ok=False, seconds=time.monotonic() - began, note=note)
+
+    async def _disturbed(self, case: Case) -> str:
+        """Create a generation and kill while it is where the case says; its id."""
+        if case.point is not None:
+            self._marker(case.point).unlink(missing_ok=True)  # arms the point
+            return await self._create()
+        if case.victim is None or case.moment is None:
+            raise ValueError(f"{case.name} names no victim and moment")
+        at = gate(case.moment, database=self._database, home=self._home, account_id=self._visitor.account_id)
+        async with at as reached:
+            task_id = await self._create()
+            await reached(task_id)
+            kill(case.victim, self._home)
+        return task_id
+
+    async def _create(self) -> str:
+        """Create, asking again with the same operation id until it is accepted, as a client is told to."""
+        operation_id = f"drill-{time.time_ns()}"
+
+        async def accepted() -> str:
+            return (await self._visitor.create(self._image, operation_id=operation_id)).task_id
+
+        return await eventually(accepted, within_s=WHOLE_S, despite=_TROUBLES)
+
+    async def _ending(self, case: Case, task_id: str, began: float) -> Ending:
+        async def ended() -> dict[str, Any]:
+            task = await self._visitor.look(task_id)
+            return {} if task["status"] == "pending" else task
+
+        task = await eventually(ended, within_s=END_S, despite=_TROUBLES)
+        seconds = time.monotonic() - began
+        credit_status = str(task["credits"]["status"])
+        completed = task["status"] == "completed"
+        picture = "none"
+        if completed:
+            digest = await eventually(lambda: self._digest(task_id), within_s=WHOLE_S, despite=_TROUBLES)
+            picture = "right" if digest == self._expected else "wrong"
+        breaches = await self._breaches()
+        right = (picture == "right" and credit_status == "settled") or (
+            not completed and credit_status == "released"
+        )
+        note = ""
+        if case.point is not None and not self._marker(case.point).exists():
+            right, note = False, "the point was never passed"
+        return Ending(
+            case.name,
+            ok=right and not breaches,
+            seconds=seconds,
+            status=str(task["status"]),
+            credit_status=credit_status,
+            picture=picture,
+            breaches=breaches,
+            note=note,
+        )
+
+    async def _digest(self, task_id: str) -> str:
+        return hashlib.sha256(await self._visitor.fetch(task_id)).hexdigest()
+
+    async def _breaches(self) -> tuple[str, ...]:
+        """What the audit finds broken, after it had time to catch up."""
+        found: tuple[str, ...] = ("the audit never answered",)
+
+        async def clean() -> bool:
+            nonlocal found
+            async with self._database.read() as reader:
+                findings = await ledger.audit(reader)
+            found = tuple(f"{one.name} = {one.value} {one.detail}".strip() for one in findings if not one.ok)
+            return not found
+
+        try:
+            await eventually(clean, within_s=AUDIT_S, each_s=0.5, despite=(DatabaseTrouble,))
+        except TimeoutError:
+            return found
+        return ()
+
+    async def _whole(self) -> None:
+        """Wait until every part is up and a card takes work; all points are disarmed."""
+        for point in POINTS:
+            self._marker(point).parent.mkdir(parents=True, exist_ok=True)
+            self._marker(point).touch()
+
+        async def whole() -> bool:
+            for victim in Victim:
+                pid_of(victim, self._home)
+            async with self._database.read() as reader:
+                free = await reader.value(_QUERIES["free_cards"])
+            return bool(free) and await self._visitor.model_is_ready()
+
+        await eventually(whole, within_s=WHOLE_S, despite=(NotRunning, *_TROUBLES))
+
+    def _marker(self, point: str) -> Path:
+        return self._home / "faults" / point
