@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
+from time import monotonic
 from typing import Self
 
 import psycopg
@@ -61,15 +62,15 @@ def session_options(application: str) -> dict[str, str | int]:
     }  # fmt: skip
 
 
-async def _check(connection: Connection) -> None:
-    """Refuse a connection whose server went away meanwhile, at the price of one poll instead of a round trip.
+def _is_alive(connection: Connection) -> bool:
+    """Whether an idle connection still has its server, at the price of one poll instead of a round trip.
 
-    An idle connection has nothing to read unless the server said goodbye or vanished.
+    An idle connection has nothing to read unless the server said goodbye or vanished; in the rare case of
+    another notice, one healthy connection is replaced.
     """
     poller = select.poll()  # select() can't take descriptors over 1,023
     poller.register(connection.fileno(), select.POLLIN)
-    if poller.poll(0):
-        await AsyncConnectionPool.check_connection(connection)
+    return not poller.poll(0)
 
 
 class Database:
@@ -85,7 +86,6 @@ class Database:
             min_size=1,
             max_size=pool_max,
             open=False,
-            check=_check,
             timeout=CHECKOUT.total_seconds(),
             reconnect_timeout=RECONNECT.total_seconds(),
             name=application,
@@ -116,10 +116,25 @@ class Database:
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[Connection]:
         try:
-            async with self._pool.connection() as connection:
+            connection = await self._checkout()
+            try:
                 yield connection
+            finally:
+                await self._pool.putconn(connection)
         except psycopg.Error as error:
             raise translate(error) from error
+
+    async def _checkout(self) -> Connection:
+        """A connection that was alive just now. The pool's own check pauses a second after its second find, so
+        that a restart of the server would cost the callers that second.
+        """
+        deadline = monotonic() + CHECKOUT.total_seconds()
+        while True:
+            connection = await self._pool.getconn(timeout=max(0.0, deadline - monotonic()))
+            if _is_alive(connection):
+                return connection
+            await connection.close()
+            await self._pool.putconn(connection)  # which replaces it
 
     @asynccontextmanager
     async def read(self) -> AsyncIterator[Reader]:
