@@ -13,6 +13,7 @@ from starlette.routing import Route
 
 from infra.db import DatabaseAway
 from infra.storage.store import StoreAwayError
+from infra.temporal.connection import TemporalNotConfiguredError
 from infra.temporal.generations import TemporalAway
 from workflows.contracts.failures import VERDICTS, Code, Failure, Severity
 
@@ -145,7 +146,7 @@ def install(app: FastAPI, *, legacy_credit_status: bool) -> None:
             )
         return response(shaped, legacy_credit_status=legacy_credit_status)
 
-    for kind in (ApiError, HTTPException, RequestValidationError, *_PARTS):
+    for kind in (ApiError, HTTPException, RequestValidationError, TemporalNotConfiguredError, *_PARTS):
         app.add_exception_handler(kind, answer)
 
 
@@ -156,6 +157,8 @@ def _shape(request: Request, error: Exception) -> ApiError:
     match error:
         case ApiError():
             return error
+        case TemporalNotConfiguredError():
+            return refuse(Code.NOT_CONFIGURED, "The workflow server is not configured here.")
         case RequestValidationError():
             return _validation(error)
         case HTTPException():

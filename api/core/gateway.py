@@ -9,10 +9,12 @@ from temporalio.service import RPCError
 
 from infra.settings import Settings
 from infra.temporal import generations
-from infra.temporal.connection import connect
+from infra.temporal.connection import TemporalNotConfiguredError, connect
 from workflows.contracts.generation import Admission, CancelReply, CancelRequest, GenerationRequest
 
 HEALTH_S = 0.5
+_NO_ANSWER = (RPCError, RuntimeError, TemporalNotConfiguredError)
+"""A lazy client's failed first connection is a RuntimeError."""
 
 
 class Generations(Protocol):
@@ -53,7 +55,7 @@ class TemporalGenerations:
             async with asyncio.timeout(HEALTH_S):
                 client = await self._connected()
                 return await client.service_client.check_health(timeout=timedelta(seconds=HEALTH_S))
-        except (TimeoutError, RPCError, RuntimeError):  # a lazy client's failed first connection is the last
+        except (TimeoutError, *_NO_ANSWER):
             return False
 
     async def _connected(self) -> Client:
