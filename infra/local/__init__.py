@@ -1,0 +1,1 @@
+"""The embedded stack: real Postgres and Temporal from wheels, on free ports, in one folder."""

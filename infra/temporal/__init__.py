@@ -1,0 +1,1 @@
+"""Talking to a Temporal server: connections, what it must be set to, versions, generations."""

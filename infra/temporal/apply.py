@@ -1,0 +1,114 @@
+"""Makes a Temporal server what `temporal.yaml` says, or tells where it differs. Safe to repeat."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from google.protobuf.duration_pb2 import Duration
+from temporalio.api.enums.v1 import IndexedValueType
+from temporalio.api.namespace.v1 import NamespaceConfig
+from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSearchAttributesRequest
+from temporalio.api.workflowservice.v1 import (
+    DescribeNamespaceRequest,
+    RegisterNamespaceRequest,
+    UpdateNamespaceRequest,
+)
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
+
+from infra.temporal.configuration import TemporalConfiguration
+
+_DEADLINE = timedelta(seconds=10)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One thing in which the server isn't what the file says.
+
+    Attributes:
+        what: As `search attribute Card`.
+        server: What the server has; `absent` when nothing.
+        file: What the file says.
+        applicable: False when only a person can change it, as an attribute's type.
+    """
+
+    what: str
+    server: str
+    file: str
+    applicable: bool = True
+
+
+async def differences(client: Client, configuration: TemporalConfiguration) -> list[Difference]:
+    """Where the server differs from the file; empty when it doesn't."""
+    found = await _namespace_differences(client, configuration)
+    if found and found[0].server == "absent":
+        return found + [
+            Difference(f"search attribute {name}", "absent", kind)
+            for name, kind in configuration.search_attributes.items()
+        ]
+    present = await _search_attributes(client, configuration.namespace.name)
+    for name, kind in configuration.search_attributes.items():
+        on_server = present.get(name)
+        if on_server != kind:
+            found.append(Difference(f"search attribute {name}", on_server or "absent", kind, on_server is None))
+    return found
+
+
+async def apply(client: Client, configuration: TemporalConfiguration) -> list[Difference]:
+    """Change what differs and can be changed; answers what did differ."""
+    found = await differences(client, configuration)
+    namespace, retention = configuration.namespace.name, _retention(configuration)
+    for difference in found:
+        if difference.what == "namespace":
+            await client.workflow_service.register_namespace(
+                RegisterNamespaceRequest(namespace=namespace, workflow_execution_retention_period=retention),
+                timeout=_DEADLINE,
+            )
+        elif difference.what == "retention":
+            await client.workflow_service.update_namespace(
+                UpdateNamespaceRequest(
+                    namespace=namespace, config=NamespaceConfig(workflow_execution_retention_ttl=retention)
+                ),
+                timeout=_DEADLINE,
+            )
+    missing = {
+        name: IndexedValueType.Value(f"INDEXED_VALUE_TYPE_{kind.upper()}")
+        for name, kind in configuration.search_attributes.items()
+        if any(d.applicable and d.what == f"search attribute {name}" for d in found)
+    }
+    if missing:
+        await client.operator_service.add_search_attributes(
+            AddSearchAttributesRequest(namespace=namespace, search_attributes=missing), timeout=_DEADLINE
+        )
+    return found
+
+
+def _retention(configuration: TemporalConfiguration) -> Duration:
+    retention = Duration()
+    retention.FromTimedelta(timedelta(days=configuration.namespace.retention_days))
+    return retention
+
+
+async def _namespace_differences(client: Client, configuration: TemporalConfiguration) -> list[Difference]:
+    wanted = configuration.namespace
+    try:
+        answer = await client.workflow_service.describe_namespace(
+            DescribeNamespaceRequest(namespace=wanted.name), timeout=_DEADLINE
+        )
+    except RPCError as error:
+        if error.status is not RPCStatusCode.NOT_FOUND:
+            raise
+        return [Difference("namespace", "absent", wanted.name)]
+    days = answer.config.workflow_execution_retention_ttl.ToTimedelta() / timedelta(days=1)
+    if days == wanted.retention_days:
+        return []
+    return [Difference("retention", f"{days:g} days", f"{wanted.retention_days} days")]
+
+
+async def _search_attributes(client: Client, namespace: str) -> dict[str, str]:
+    answer = await client.operator_service.list_search_attributes(
+        ListSearchAttributesRequest(namespace=namespace), timeout=_DEADLINE
+    )
+    return {
+        name: IndexedValueType.Name(kind).removeprefix("INDEXED_VALUE_TYPE_").capitalize()
+        for name, kind in answer.custom_attributes.items()
+    }

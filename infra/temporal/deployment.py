@@ -1,0 +1,117 @@
+"""Versions of the workflow code. Each generation stays on the version that began it; see docs/decisions."""
+
+import asyncio
+import hashlib
+from datetime import timedelta
+from functools import cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+
+from google.protobuf.field_mask_pb2 import FieldMask
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.deployment.v1 import WorkerDeploymentVersion as ApiVersion
+from temporalio.api.workflow.v1 import VersioningOverride, WorkflowExecutionOptions
+from temporalio.api.workflowservice.v1 import (
+    DescribeWorkerDeploymentRequest,
+    SetWorkerDeploymentCurrentVersionRequest,
+    UpdateWorkflowExecutionOptionsRequest,
+)
+from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.service import RPCError, RPCStatusCode
+
+from workflows.contracts import names, queues
+
+BUILD_ID_CHARS = 16
+_DEADLINE = timedelta(seconds=5)
+_POLL_S = 0.1
+_NOT_YET = (RPCStatusCode.NOT_FOUND, RPCStatusCode.FAILED_PRECONDITION, RPCStatusCode.UNAVAILABLE)
+
+
+@cache
+def build_id() -> str:
+    """SHA-256 over the text of the package `workflows`: equal code is one version, whoever runs it."""
+    digest = hashlib.sha256()
+    for path, text in sorted(_sources(files("workflows"), "workflows")):
+        digest.update(f"{path}\0{len(text)}\0".encode() + text)
+    return digest.hexdigest()[:BUILD_ID_CHARS]
+
+
+async def current_version(client: Client) -> str | None:
+    """The build id that new generations start on; None before the first promotion."""
+    try:
+        answer = await client.workflow_service.describe_worker_deployment(
+            DescribeWorkerDeploymentRequest(namespace=client.namespace, deployment_name=queues.DEPLOYMENT),
+            timeout=_DEADLINE,
+        )
+    except RPCError as error:
+        if error.status is RPCStatusCode.NOT_FOUND:
+            return None
+        raise
+    return answer.worker_deployment_info.routing_config.current_deployment_version.build_id or None
+
+
+async def promote(client: Client, build: str, *, patience: timedelta) -> None:
+    """Make `build` the version that new generations start on. Waits until a worker of it has polled.
+
+    Raises:
+        TimeoutError: No worker of that version came within `patience`.
+    """
+    async with asyncio.timeout(patience.total_seconds()):
+        while True:
+            try:
+                if await current_version(client) == build:
+                    return
+                await client.workflow_service.set_worker_deployment_current_version(
+                    SetWorkerDeploymentCurrentVersionRequest(
+                        namespace=client.namespace, deployment_name=queues.DEPLOYMENT, build_id=build
+                    ),
+                    timeout=_DEADLINE,
+                )
+            except RPCError as error:
+                if error.status not in _NOT_YET:
+                    raise
+            else:
+                return
+            await asyncio.sleep(_POLL_S)
+
+
+async def stranded(client: Client, build: str) -> list[str]:
+    """Open generations that are pinned to another build than the one given; their ids."""
+    query = f"WorkflowType = '{names.GENERATION_WORKFLOW}' AND ExecutionStatus = 'Running'"
+    found = []
+    async for execution in client.list_workflows(query):
+        description = await client.get_workflow_handle(execution.id).describe()
+        pinned = description.raw_description.workflow_execution_info.versioning_info.deployment_version.build_id
+        if description.status is WorkflowExecutionStatus.RUNNING and pinned and pinned != build:
+            found.append(execution.id)
+    return found
+
+
+async def move(client: Client, workflow_id: str, build: str) -> None:
+    """Pin one open generation to `build`. Replay must hold: the embedded stack runs one version at a time."""
+    await client.workflow_service.update_workflow_execution_options(
+        UpdateWorkflowExecutionOptionsRequest(
+            namespace=client.namespace,
+            workflow_execution=WorkflowExecution(workflow_id=workflow_id),
+            workflow_execution_options=WorkflowExecutionOptions(
+                versioning_override=VersioningOverride(
+                    pinned=VersioningOverride.PinnedOverride(
+                        behavior=VersioningOverride.PINNED_OVERRIDE_BEHAVIOR_PINNED,
+                        version=ApiVersion(deployment_name=queues.DEPLOYMENT, build_id=build),
+                    )
+                )
+            ),
+            update_mask=FieldMask(paths=["versioning_override"]),
+        ),
+        timeout=_DEADLINE,
+    )
+
+
+def _sources(folder: Traversable, path: str) -> list[tuple[str, bytes]]:
+    found = []
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            found += _sources(entry, f"{path}/{entry.name}")
+        elif entry.name.endswith(".py"):
+            found.append((f"{path}/{entry.name}", entry.read_bytes()))
+    return found
