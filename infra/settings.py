@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import yaml
-from pydantic import Field, SecretStr
+from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -76,6 +76,12 @@ class Settings(BaseSettings):
     engine: Literal["native", "fake"] = "native"
     fake_scripts: str = "good"
     fault_points: str = ""
+
+    @field_validator("home", "temporal_file")
+    @classmethod
+    def _absolute(cls, path: Path) -> Path:
+        """Parts run elsewhere than where the operator stands."""
+        return path.expanduser().absolute()
 
     @cached_property
     def public_url(self) -> str:
