@@ -8,9 +8,12 @@ from pathlib import Path
 
 import psutil
 
+from infra.engines.native.process import holder
+from infra.local.layout import Layout
 from workers.bench.pictures import picture
 from workers.bench.visitor import Visitor
 from workers.cli.report import Figure, at_most
+from workers.supervisor import state
 
 SIDE = 256
 SETTLE_S = 120
@@ -52,19 +55,15 @@ def weigh(home: Path) -> Iterator[Weighed]:
 
 
 def belonging(home: Path) -> list[psutil.Process]:
-    """The processes whose arguments or environment name `home`, with all their children."""
-    named = [process for process in psutil.process_iter() if _names(process, str(home))]
-    found = {process.pid: process for process in named}
-    for process in named:
+    """The supervisor with all below it, and the engines, which may have outlived the agent that started them."""
+    stack = state.read(Layout(home).run / "state.json")
+    roots = [stack.pid] if stack and stack.alive else []
+    roots += [pid for folder in (home / "engines").glob("*/") if (pid := holder(folder))]
+    found: dict[int, psutil.Process] = {}
+    for pid in roots:
         try:
-            found |= {child.pid: child for child in process.children(recursive=True)}
+            root = psutil.Process(pid)
+            found |= {process.pid: process for process in (root, *root.children(recursive=True))}
         except psutil.NoSuchProcess:
             continue
     return list(found.values())
-
-
-def _names(process: psutil.Process, home: str) -> bool:
-    try:
-        return any(home in word for word in process.cmdline()) or process.environ().get("HOLDFAST_HOME") == home
-    except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
-        return False

@@ -1,4 +1,4 @@
-"""Finding and signalling the processes of one stack, by what they are and not by what a supervisor says."""
+"""Finding and signalling the processes of one stack."""
 
 import os
 import signal
@@ -7,15 +7,9 @@ from pathlib import Path
 import psutil
 
 from infra.engines.native.process import holder
-from workers.bench.idle import belonging
+from infra.local.layout import Layout
 from workers.drill.cases import Victim
-
-_MODULES = {
-    Victim.API: "workers.api",
-    Victim.ORCHESTRATOR: "workers.orchestrator",
-    Victim.MEDIA: "workers.media",
-    Victim.HOSTAGENT: "workers.hostagent",
-}
+from workers.supervisor import state
 
 
 class NotRunning(Exception):
@@ -30,13 +24,9 @@ def pid_of(victim: Victim, home: Path) -> int:
     """
     if victim is Victim.ENGINE:
         found = [pid for folder in (home / "engines").glob("*/") if (pid := holder(folder))]
-    elif victim is Victim.POSTGRES:
-        files = home.glob("postgres/**/postmaster.pid")
-        found = [int(path.read_text().split()[0]) for path in files]
-    elif victim is Victim.TEMPORAL:
-        found = [process.pid for process in belonging(home) if "start-dev" in _arguments(process)]
     else:
-        found = [process.pid for process in belonging(home) if _MODULES[victim] in _arguments(process)]
+        stack = state.read(Layout(home).run / "state.json")
+        found = [part.pid for part in stack.parts if part.name == victim and part.pid] if stack else []
     found = [pid for pid in found if psutil.pid_exists(pid)]
     if not found:
         raise NotRunning(f"{victim} has no process")
@@ -67,10 +57,3 @@ def resume(pid: int) -> None:
         os.kill(pid, signal.SIGCONT)
     except ProcessLookupError:
         return
-
-
-def _arguments(process: psutil.Process) -> list[str]:
-    try:
-        return process.cmdline()
-    except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
-        return []

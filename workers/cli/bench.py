@@ -1,0 +1,38 @@
+"""`holdfast bench`: what the platform costs, in numbers."""
+
+import asyncio
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from infra.local.stack import with_stack
+from infra.settings import Settings
+from workers.bench.overhead import Part, Plan, overhead
+from workers.cli.report import Report, conclude
+
+bench = typer.Typer(help="Measure what the platform costs, beside the bare parts.", no_args_is_help=True)
+
+
+@bench.callback()
+def group() -> None:
+    """Keep `overhead` a subcommand while it is the only one."""
+
+
+@bench.command("overhead")
+def overhead_command(
+    *,
+    only: Annotated[
+        list[Part] | None, typer.Option(help="Measure this part; may be given more than once.")
+    ] = None,
+    samples: Annotated[int, typer.Option(min=10, help="Turns of each latency.")] = 60,
+    pairs: Annotated[int, typer.Option(min=1, help="Engine runs beside as many bare ones.")] = 10,
+    seconds: Annotated[float, typer.Option(min=0.5, help="Least length of an engine run.")] = 20.0,
+    idle_seconds: Annotated[float, typer.Option(min=0, help="Rest before memory is weighed.")] = 60.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Admission, first step, engine and memory beside the bare parts. All parts take about 12 minutes."""
+    plan = Plan(frozenset(only or Part), samples, pairs, seconds, idle_seconds)
+    progress = Console(stderr=True)
+    figures = asyncio.run(overhead(with_stack(Settings()), plan, lambda text: progress.print(f"[dim]{text}[/]")))
+    conclude(Report(figures), as_json=as_json)
