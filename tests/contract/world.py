@@ -112,6 +112,12 @@ class World:
         async with self.database.transaction() as tx:
             await leases.cordon(tx, card_uuid=CARD, cordoned=True)
 
+    async def uncordon(self) -> None:
+        """Let the card take work: what is admitted next is placed at once."""
+        async with self.database.transaction() as tx:
+            await leases.cordon(tx, card_uuid=CARD, cordoned=False)
+        await self.report_card()
+
     async def forget_card(self) -> None:
         """Another agent took the card over; what passed its canary under the old one no longer counts."""
         await self.report_card(boot_id="boot-2")

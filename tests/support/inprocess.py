@@ -19,6 +19,7 @@ class InProcessGenerations:
 
     Attributes:
         admitted: Every request that came, in order.
+        answers: What the database answered.
         silent: While set, nobody answers an admission, as without an orchestrator.
         away: While set, the workflow server can't be reached.
         gate: Admissions wait for it before they hold.
@@ -30,6 +31,7 @@ class InProcessGenerations:
         self._database = database
         self._in_flight_max = in_flight_max
         self.admitted: list[GenerationRequest] = []
+        self.answers: list[Admission] = []
         self.silent = False
         self.away = False
         self.lose_answer = False
@@ -47,6 +49,7 @@ class InProcessGenerations:
         await self.gate.wait()
         async with self._database.transaction() as tx:
             answer = await generations.admit(tx, request, in_flight_max=self._in_flight_max)
+        self.answers.append(answer)
         if self.lose_answer:
             raise AdmissionUnanswered("lost")
         return answer
