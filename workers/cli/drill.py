@@ -12,7 +12,7 @@ from workers.bench.pictures import picture
 from workers.bench.visitor import visitor
 from workers.cli.report import Figure, Report, conclude
 from workers.drill.cases import Case, NoSuchCase, chosen
-from workers.drill.kill import KillDrill
+from workers.drill.kill import Ending, KillDrill
 from workers.drill.stack import temporary_stack
 
 SIDE = 640
@@ -56,9 +56,11 @@ async def _kill(cases: Sequence[Case], tell: Callable[[str], None]) -> list[Figu
             for number, case in enumerate(cases, 1):
                 ending = await drilled.run(case)
                 figures.append(ending.figure())
-                tell(
-                    f"{number}/{len(cases)} {case.name}: {'ok' if ending.ok else 'WRONG'} in {ending.seconds:.1f} s"
-                    f" {ending.status} {ending.credit_status} {ending.note} {' '.join(ending.breaches)}"
-                )
+                tell(f"{number}/{len(cases)} {_line(ending)}")
     right = sum(figure.ok for figure in figures)
     return [Figure("cases_ended_right", right, "count", f"= {len(cases)}", right == len(cases)), *figures]
+
+
+def _line(ending: Ending) -> str:
+    words = [ending.case, "ok" if ending.ok else "WRONG", f"in {ending.seconds:.1f} s", ending.status]
+    return " ".join(word for word in (*words, ending.credit_status, ending.note, *ending.breaches) if word)

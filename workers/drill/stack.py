@@ -1,4 +1,4 @@
-"""A stack of the drill's own, in a folder that goes afterwards. No other stack is touched, whatever is configured."""
+"""A stack of the drill's own, in a folder that goes afterwards; no other is touched, whatever is configured."""
 
 import asyncio
 import shutil
@@ -12,6 +12,7 @@ from infra.local.stack import as_environment, with_stack
 from infra.settings import Settings
 from workers.drill.cases import POINTS
 
+WORDS_MAX = 2_000
 UP_S = 180
 """The first start makes a database cluster and waits for the models' canaries."""
 _ELSEWHERE = ("database_url", "temporal_address", "temporal_api_key", "temporal_ui_url", "object_store_url")
@@ -68,6 +69,5 @@ async def _holdfast(settings: Settings, *arguments: str) -> None:
         await process.wait()
         raise StackFailed(f"`holdfast {' '.join(arguments)}` took longer than {UP_S} s") from None
     if process.returncode != 0:
-        raise StackFailed(
-            f"`holdfast {' '.join(arguments)}` said: {said.decode(errors='replace').strip()[-2000:]}"
-        )
+        words = said.decode(errors="replace").strip()[-WORDS_MAX:]
+        raise StackFailed(f"`holdfast {' '.join(arguments)}` said: {words}")
