@@ -1,0 +1,94 @@
+"""The media queue's activities on a real store and a real database."""
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from activities.media import MediaActivities
+from infra.db import Database
+from infra.generations import ArtifactContradiction
+from infra.media.decoder import Decoder
+from infra.settings import Settings
+from infra.storage.store import BlobStore
+from tests.support.generations import Ways
+from tests.support.pictures import png
+from workflows.contracts.failures import Code
+from workflows.contracts.generation import Inspection, InspectOrder, KeepOrder
+from workflows.contracts.media import Artifact, BlobRef, MediaContract
+
+CONTRACT = MediaContract(
+    role="image", mime="image/png", width=64, height=48, has_alpha=False, bytes_max=100_000
+)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> BlobStore:
+    return BlobStore.from_settings(Settings(home=tmp_path, signing_secret=SecretStr("s"), api_port=1))
+
+
+@pytest.fixture
+def activities(database: Database, store: BlobStore, tmp_path: Path) -> Iterator[MediaActivities]:
+    decoder = Decoder()
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    yield MediaActivities(database=database, store=store, decoder=decoder, scratch=scratch)
+    assert list(scratch.iterdir()) == [], "files that were judged are gone"
+    decoder.close()
+
+
+async def stored(store: BlobStore, tmp_path: Path, content: bytes, *, under: str | None = None) -> BlobRef:
+    path = tmp_path / "content"
+    path.write_bytes(content)
+    sha256 = under or hashlib.sha256(content).hexdigest()
+    await store.put_file(path, sha256)
+    path.unlink()
+    return BlobRef(sha256=sha256, size=len(content), mime="image/png")
+
+
+async def judged(activities: MediaActivities, *files: BlobRef, contracts: int = 1) -> Inspection:
+    order = InspectOrder(task_id="gen_x", files=files, contracts=(CONTRACT,) * contracts)
+    return await activities.inspect(order)
+
+
+async def test_a_good_file_becomes_an_artifact(
+    activities: MediaActivities, store: BlobStore, tmp_path: Path
+) -> None:
+    blob = await stored(store, tmp_path, png())
+    inspection = await judged(activities, blob)
+
+    assert inspection.failure is None
+    assert inspection.artifacts == (Artifact(index=0, role="image", blob=blob, width=64, height=48),)
+    assert await judged(activities, blob) == inspection
+
+
+async def test_what_is_missing_lied_about_or_wrong_is_a_failure_for_the_caller(
+    activities: MediaActivities, store: BlobStore, tmp_path: Path
+) -> None:
+    good = await stored(store, tmp_path, png())
+    other = await stored(store, tmp_path, png(seed=2), under="a" * 64)
+    absent = BlobRef(sha256="b" * 64, size=10, mime="image/png")
+    large = await stored(store, tmp_path, png() + b"\0" * 100_000)
+    for blob in (absent, good.model_copy(update={"size": good.size + 1}), other, large):
+        failure = (await judged(activities, blob)).failure
+        assert failure is not None
+        assert failure.code is Code.MEDIA_VALIDATION_FAILED
+        assert str(tmp_path) not in failure.message
+    assert (await judged(activities, good, contracts=2)).failure is not None
+
+
+async def test_keeping_is_idempotent_and_never_overwrites(
+    activities: MediaActivities, ways: Ways, store: BlobStore, tmp_path: Path
+) -> None:
+    task_id, account_id = await _admitted(ways)
+    blob = await stored(store, tmp_path, png())
+    artifact = Artifact(index=0, role="image", blob=blob, width=64, height=48)
+    order = KeepOrder(task_id=task_id, account_id=account_id, artifacts=(artifact,))
+    await activities.keep(order)
+    await activities.keep(order)
+
+    other = artifact.model_copy(update={"blob": blob.model_copy(update={"sha256": "c" * 64})})
+    with pytest.raises(ArtifactContradiction):
+        await activities.keep(order.model_copy(update={"artifacts": (other,)}))
