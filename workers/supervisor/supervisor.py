@@ -15,6 +15,7 @@ import structlog
 from temporalio.client import Client
 from temporalio.service import RPCError
 
+from infra.db import Database
 from infra.db.migrate import migrate
 from infra.engines.native.process import stop_engines
 from infra.local import ports as ports_file
@@ -28,6 +29,7 @@ from infra.temporal import deployment
 from infra.temporal.apply import apply
 from infra.temporal.configuration import read_configuration
 from infra.temporal.connection import connect
+from workers import demo_account
 from workers.supervisor import plan, state
 from workers.supervisor.part import Part, PartSpec, end_orphan
 
@@ -91,6 +93,9 @@ class Supervisor:
             self._start(plan.temporal(settings, self._layout, ports))
         await self._prepare_database(settings)
         client = await self._prepare_temporal(settings)
+        if settings.database_url != self._operators.database_url:
+            self._say("making the demo account")
+            await self._demo_account(settings)
         self._say("starting API and workers")
         for name in plan.WORKERS:
             self._start(plan.worker(name, settings))
@@ -113,6 +118,12 @@ class Supervisor:
         url = settings.database_url
         applied = await migrate(url.get_secret_value() if url else "")
         log.info("migrated", applied=applied)
+
+    async def _demo_account(self, settings: Settings) -> None:
+        password = secret.ensure(self._layout.secrets)["demo_password"]
+        database = Database.from_settings(settings, application="supervisor", pool_max=2)
+        async with database:
+            await demo_account.ensure(database, password)
 
     async def _prepare_temporal(self, settings: Settings) -> Client:
         self._say("starting Temporal" if "temporal" in self._parts else "reaching Temporal")
