@@ -67,6 +67,7 @@ class Script:
     at_once: bool = True
     refusal: Failure | None = None
     hold_gate: asyncio.Event = field(default_factory=asyncio.Event)
+    inspect_gate: asyncio.Event = field(default_factory=asyncio.Event)
     accepts: bool = True
     fetched: bool = True
     run: Run = runs_at_once
@@ -108,6 +109,7 @@ class World:
         request = request.model_copy(update={"model": model})
         script = Script(request=request, card=self.lease(number), **kwargs)  # type: ignore[arg-type]  # a test's own keywords
         script.hold_gate.set()
+        script.inspect_gate.set()
         self.scripts[request.task_id] = script
         return script
 
@@ -210,6 +212,7 @@ class World:
     @activity.defn(name="inspect")
     async def inspect(self, order: g.InspectOrder) -> g.Inspection:
         script = self.scripts[order.task_id]
+        await script.inspect_gate.wait()
         if script.inspection is not None:
             return g.Inspection(failure=script.inspection)
         return g.Inspection(
