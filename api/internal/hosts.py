@@ -39,7 +39,7 @@ router = APIRouter(prefix="/internal/v1", dependencies=[Depends(from_host)], inc
 async def report(request: Request) -> Response:
     """What a host's cards are and do."""
     message = await _message(request, HostReport)
-    async with answer_within(READ), parts_of(request).database.transaction() as tx:
+    async with answer_within(READ), parts_of(request).database.single_statement() as tx:
         await leases.record_report(tx, message)
     return Response(status_code=204)
 
@@ -49,7 +49,7 @@ async def orders(request: Request) -> Response:
     """Exchange a current lease for the work, with fresh addresses of its inputs."""
     message = await _message(request, OrderRequest)
     parts = parts_of(request)
-    async with answer_within(READ), parts.database.transaction() as tx:
+    async with answer_within(READ), parts.database.single_statement() as tx:
         order = await leases.open_order(tx, message)
     if isinstance(order, StaleLease):
         return _stale(order)

@@ -1,6 +1,7 @@
 """When a part is away: an answer in time with a stated code, nothing held later, and recovery by itself."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from api.core.gateway import TemporalGenerations
 from infra import generations
 from tests.contract.world import CANVAS, User, World, serve, settings_for
 from tests.support.eventually import eventually
@@ -136,3 +138,24 @@ async def test_a_client_that_goes_away_during_the_admission_loses_nothing(world:
     assert answer.status_code == 202
     assert (await world.balance(user)).held == 2
     assert len(await world.stored()) == 1
+
+
+async def test_the_real_workflow_server_away_is_told_in_time(
+    world: World, user: User, conninfo: str, tmp_path: Path
+) -> None:
+    with socket.socket() as unanswered:  # bound and not listening: every connection is refused
+        unanswered.bind(("127.0.0.1", 0))
+        settings = settings_for(
+            tmp_path / "real", conninfo, temporal_address=f"127.0.0.1:{unanswered.getsockname()[1]}"
+        )
+        async with (
+            serve(settings, TemporalGenerations(settings)) as (address, parts),
+            httpx.AsyncClient(base_url=address, timeout=5) as client,
+        ):
+            cut_off = replace(world, client=client, parts=parts)
+            answer = await cut_off.create(user, "op-1")
+            ready = await client.get("/ready")
+
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "service_unavailable")
+    assert ready.json()["missing"] == ["workflow server"]
+    assert (await world.balance(user)).held == 0

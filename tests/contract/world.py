@@ -15,6 +15,7 @@ import httpx
 import uvicorn
 
 from api.app import create_app
+from api.core.gateway import Generations
 from api.parts import Parts
 from infra import accounts, generations, leases, ledger
 from infra.accounts import Role
@@ -252,7 +253,7 @@ class _Server(uvicorn.Server):
 
 
 @asynccontextmanager
-async def serve(settings: Settings, workflows: InProcessGenerations) -> AsyncIterator[tuple[str, Parts]]:
+async def serve(settings: Settings, workflows: Generations) -> AsyncIterator[tuple[str, Parts]]:
     """The API on a free port; its address and its parts."""
     app = create_app(settings, generations=workflows)
     listener = socket.socket()

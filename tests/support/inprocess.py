@@ -44,7 +44,7 @@ class InProcessGenerations:
         if self.away:
             raise TemporalAway("away")
         if self.silent:
-            await asyncio.sleep(timeouts.ADMISSION.total_seconds())
+            await asyncio.sleep(timeouts.ADMISSION.total_seconds())  # not a wait: this is the silence itself
             raise AdmissionUnanswered("silent")
         await self.gate.wait()
         async with self._database.transaction() as tx:

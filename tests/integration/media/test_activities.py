@@ -13,15 +13,13 @@ from infra.generations import ArtifactContradiction
 from infra.media.decoder import Decoder
 from infra.settings import Settings
 from infra.storage.store import BlobStore
-from tests.support.generations import Ways
+from tests.support.generations import Ways, request
 from tests.support.pictures import png
 from workflows.contracts.failures import Code
 from workflows.contracts.generation import Inspection, InspectOrder, KeepOrder
 from workflows.contracts.media import Artifact, BlobRef, MediaContract
 
-CONTRACT = MediaContract(
-    role="image", mime="image/png", width=64, height=48, has_alpha=False, bytes_max=100_000
-)
+CONTRACT = MediaContract(role="image", mime="image/png", width=64, height=48, has_alpha=False, bytes_max=100_000)
 
 
 @pytest.fixture
@@ -82,13 +80,15 @@ async def test_what_is_missing_lied_about_or_wrong_is_a_failure_for_the_caller(
 async def test_keeping_is_idempotent_and_never_overwrites(
     activities: MediaActivities, ways: Ways, store: BlobStore, tmp_path: Path
 ) -> None:
-    task_id, account_id = await _admitted(ways)
+    asked = request(await ways.account())
+    await ways.admit(asked)
     blob = await stored(store, tmp_path, png())
     artifact = Artifact(index=0, role="image", blob=blob, width=64, height=48)
-    order = KeepOrder(task_id=task_id, account_id=account_id, artifacts=(artifact,))
+    order = KeepOrder(task_id=asked.task_id, account_id=asked.account_id, artifacts=(artifact,))
     await activities.keep(order)
     await activities.keep(order)
 
     other = artifact.model_copy(update={"blob": blob.model_copy(update={"sha256": "c" * 64})})
     with pytest.raises(ArtifactContradiction):
         await activities.keep(order.model_copy(update={"artifacts": (other,)}))
+    assert [kept.sha256 for kept in (await ways.record(asked)).artifacts] == [blob.sha256]
