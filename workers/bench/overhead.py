@@ -2,8 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
-from enum import StrEnum
 
 from infra.db import Database
 from infra.settings import Settings
@@ -13,39 +11,12 @@ from workers.bench.bare_calls import BareCalls, bare_workers
 from workers.bench.first_step import first_step
 from workers.bench.idle import idle
 from workers.bench.native_engine import native_engine
+from workers.bench.plan import Part, Plan
 from workers.bench.visitor import visitor
 from workers.cli.report import Figure
 
 CREDITS = 1_000_000
 """More than any of the parts spends."""
-
-
-class Part(StrEnum):
-    """What can be measured by itself."""
-
-    ADMISSION = "admission"
-    START = "start"
-    ENGINE = "engine"
-    IDLE = "idle"
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What to measure, and how long.
-
-    Attributes:
-        parts: Which parts.
-        samples: Of each latency.
-        pairs: Of engine runs.
-        seconds: That a run of a pair takes at least.
-        idle_s: That the stack lies still before it is weighed.
-    """
-
-    parts: frozenset[Part]
-    samples: int
-    pairs: int
-    seconds: float
-    idle_s: float
 
 
 async def overhead(settings: Settings, plan: Plan, tell: Callable[[str], None]) -> Sequence[Figure]:

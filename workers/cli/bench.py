@@ -4,11 +4,9 @@ import asyncio
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from infra.local.stack import with_stack
-from infra.settings import Settings
-from workers.bench.overhead import Part, Plan, overhead
+from workers.bench.plan import Part, Plan
+from workers.cli.console import stack_settings, steps
 from workers.cli.report import Report, conclude
 
 bench = typer.Typer(help="Measure what the platform costs, beside the bare parts.", no_args_is_help=True)
@@ -32,7 +30,8 @@ def overhead_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Admission, first step, engine and memory beside the bare parts. All parts take about 12 minutes."""
+    from workers.bench.overhead import overhead  # noqa: PLC0415 - costs every other command half a second
+
     plan = Plan(frozenset(only or Part), samples, pairs, seconds, idle_seconds)
-    progress = Console(stderr=True)
-    figures = asyncio.run(overhead(with_stack(Settings()), plan, lambda text: progress.print(f"[dim]{text}[/]")))
+    figures = asyncio.run(overhead(stack_settings(), plan, lambda text: steps.print(f"[dim]{text}[/]")))
     conclude(Report(figures), as_json=as_json)
