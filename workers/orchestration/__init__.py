@@ -1,0 +1,1 @@
+"""The orchestrator's own loops beside its worker: placing, relaying, proving models."""
