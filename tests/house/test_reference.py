@@ -13,14 +13,14 @@ import pytest
 import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
-from workers.cli.app import app
 
 from infra.settings import Settings
 from tests.house.reference import PAGES, documented_settings
 from tests.house.sources import ROOT
+from workers.cli.app import app
 
 _PAGES_WITH_COMMANDS = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md")))
-_COMMAND = re.compile(r"(?:^|[`$ ])(?:\./dev|holdfast) ([a-z][a-z -]*[a-z])((?: --[a-z-]+)*)", re.MULTILINE)
+_COMMAND = re.compile(r"(?:^|[`$ ])(?:\./dev|holdfast) ([a-z]+(?: [a-z]+)*)((?: --[a-z-]+)*)", re.MULTILINE)
 _CODE = re.compile(r"```[^\n]*\n(.*?)```|`([^`\n]+)`", re.DOTALL)
 
 
