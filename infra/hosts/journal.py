@@ -4,6 +4,7 @@ The journal's intent precedes every submission, so what it doesn't name was neve
 earlier journal was lost: then that is said (`lost_at`) and absence proves nothing about the time before.
 """
 
+import re
 import sqlite3
 import threading
 import time
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from importlib import resources
 from pathlib import Path
 
@@ -23,7 +25,7 @@ RETENTION_S = 7 * 24 * 3600
 ROWS_MAX = 100_000
 """At most so many closed runs, the oldest go first: about 60 MiB."""
 BUSY_S = 2.0
-COLUMNS = "task_id, fence, card_uuid, lease_id, run_id, state, boot_id, crashes, deadline_at, outcome"
+_DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
 log = structlog.get_logger(__name__)
 
@@ -104,9 +106,8 @@ class Journal:
     @property
     def lost_at(self) -> float | None:
         """Unix seconds when a damaged journal was moved aside; None when none was within the retention."""
-        with self._lock:
-            row = self._db.execute("SELECT value FROM note WHERE name = 'lost_at'").fetchone()
-        lost_at = float(row[0]) if row else None
+        row = self._one("lost_at")
+        lost_at = float(str(row[0])) if row else None
         return lost_at if lost_at is not None and time.time() - lost_at < RETENTION_S else None
 
     def intend(self, entry: Entry) -> Entry:
@@ -115,15 +116,10 @@ class Journal:
         Raises:
             JournalUnwritable: Nothing was recorded.
         """
-        with self._writing() as db:
-            db.execute(
-                "INSERT INTO run (task_id, fence, card_uuid, lease_id, run_id, state, changed_at)"
-                " VALUES (?, ?, ?, ?, ?, 'intent', ?) ON CONFLICT DO NOTHING",
-                (entry.task_id, entry.fence, entry.card_uuid, entry.lease_id, entry.run_id, time.time()),
-            )
-        found = self.find(entry.task_id, entry.fence)
-        assert found is not None  # noqa: S101 - the row was inserted or was there
-        return found
+        self._write(
+            entry, ("intend", {"card_uuid": entry.card_uuid, "lease_id": entry.lease_id, "run_id": entry.run_id})
+        )
+        return self.find(entry.task_id, entry.fence) or entry
 
     def set_deadline(self, entry: Entry, deadline_at: float) -> None:
         """Record until when the run may go on.
@@ -131,7 +127,7 @@ class Journal:
         Raises:
             JournalUnwritable: Nothing was recorded.
         """
-        self._update(entry, "deadline_at = ?", deadline_at)
+        self._write(entry, ("set_deadline", {"deadline_at": deadline_at}))
 
     def submitted(self, entry: Entry, *, run_id: str, boot_id: str) -> None:
         """Record that an engine has the run.
@@ -139,7 +135,7 @@ class Journal:
         Raises:
             JournalUnwritable: Nothing was recorded; the engine has it all the same.
         """
-        self._update(entry, "state = 'submitted', run_id = ?, boot_id = ?", run_id, boot_id)
+        self._write(entry, ("submitted", {"run_id": run_id, "boot_id": boot_id}))
 
     def crashed(self, entry: Entry) -> int:
         """Record that the engine died under the run; how often that was for its task, on this host.
@@ -147,10 +143,9 @@ class Journal:
         Raises:
             JournalUnwritable: Nothing was recorded.
         """
-        self._update(entry, "crashes = crashes + 1")
-        with self._lock:
-            row = self._db.execute("SELECT sum(crashes) FROM run WHERE task_id = ?", (entry.task_id,)).fetchone()
-        return int(row[0] or 0)
+        self._write(entry, ("crashed", {}))
+        row = self._one("crashes_of_task", task_id=entry.task_id)
+        return int(str(row[0])) if row else 0
 
     def close_run(self, entry: Entry, outcome: RunOutcome | None) -> None:
         """Record how the lease's run ended, together with the fence that is settled by it. Idempotent.
@@ -159,53 +154,41 @@ class Journal:
             JournalUnwritable: Nothing was recorded.
         """
         text = outcome.model_dump_json() if outcome is not None else None
-        with self._writing() as db:
-            db.execute(
-                "UPDATE run SET state = 'closed', outcome = ?, changed_at = ?"
-                " WHERE task_id = ? AND fence = ? AND state <> 'closed'",
-                (text, time.time(), entry.task_id, entry.fence),
-            )
-            db.execute(
-                "INSERT INTO card (card_uuid, settled_fence) VALUES (?, ?) ON CONFLICT (card_uuid)"
-                " DO UPDATE SET settled_fence = max(settled_fence, excluded.settled_fence)",
-                (entry.card_uuid, entry.fence),
-            )
+        self._write(entry, ("close_run", {"outcome": text}), ("settle_card", {"card_uuid": entry.card_uuid}))
 
     def find(self, task_id: str, fence: int) -> Entry | None:
         """The run of one lease."""
-        return next(iter(self._select("task_id = ? AND fence = ?", task_id, fence)), None)
+        return next(iter(self._entries("find", task_id=task_id, fence=fence)), None)
 
     def of_task(self, task_id: str) -> tuple[Entry, ...]:
         """All runs of a task on this host, the newest fence first."""
-        return self._select("task_id = ? ORDER BY fence DESC", task_id)
+        return self._entries("of_task", task_id=task_id)
 
     def open_runs(self, card_uuid: str) -> tuple[Entry, ...]:
         """Runs of a card that aren't closed, the oldest fence first."""
-        return self._select("card_uuid = ? AND state <> 'closed' ORDER BY fence", card_uuid)
+        return self._entries("open_runs", card_uuid=card_uuid)
 
     def settled_fence(self, card_uuid: str) -> int:
         """The highest fence of the card up to which everything is over; 0 at first."""
-        with self._lock:
-            first_open, highest = self._db.execute(
-                "SELECT (SELECT min(fence) FROM run WHERE card_uuid = :card AND state <> 'closed'),"
-                " coalesce((SELECT settled_fence FROM card WHERE card_uuid = :card), 0)",
-                {"card": card_uuid},
-            ).fetchone()
-        return int(highest) if first_open is None else min(int(highest), int(first_open) - 1)
+        row = self._one("settled_fence", card_uuid=card_uuid)
+        first_open, highest = row or (None, 0)
+        settled = int(str(highest))
+        return settled if first_open is None else min(settled, int(str(first_open)) - 1)
 
-    def _update(self, entry: Entry, assignments: str, *values: object) -> None:
+    def _write(self, entry: Entry, *steps: tuple[str, dict[str, object]]) -> None:
+        common = {"task_id": entry.task_id, "fence": entry.fence, "now": time.time()}
         with self._writing() as db:
-            db.execute(
-                f"UPDATE run SET {assignments}, changed_at = ? WHERE task_id = ? AND fence = ?",  # noqa: S608 - ours
-                (*values, time.time(), entry.task_id, entry.fence),
-            )
+            for name, values in steps:
+                db.execute(_queries()[name], common | values)
 
-    def _select(self, where: str, *values: object) -> tuple[Entry, ...]:
+    def _one(self, name: str, **values: object) -> tuple[object, ...] | None:
         with self._lock:
-            rows = self._db.execute(
-                f"SELECT {COLUMNS} FROM run WHERE {where}",  # noqa: S608 - the conditions are this module's own
-                values,
-            ).fetchall()
+            row: tuple[object, ...] | None = self._db.execute(_queries()[name], values).fetchone()
+        return row
+
+    def _entries(self, name: str, **values: object) -> tuple[Entry, ...]:
+        with self._lock:
+            rows = self._db.execute(_queries()[name], values).fetchall()
         return tuple(_entry(row) for row in rows)
 
     @contextmanager
@@ -218,55 +201,62 @@ class Journal:
                 raise JournalUnwritable(str(error)) from error
 
     def _open_sound(self) -> sqlite3.Connection:
-        existed = self.path.exists()
         try:
             db = _connect(self.path)
-            damage = db.execute("PRAGMA quick_check(1)").fetchone()[0]
+            damage = db.execute(_queries()["check"]).fetchone()[0]
             if damage == "ok":
-                db.executescript(_schema())
+                db.executescript(_text("journal_schema.sql"))
                 return db
             db.close()
         except sqlite3.DatabaseError as error:
-            if isinstance(error, sqlite3.OperationalError) and not existed:
-                raise  # a disk that takes no file, not a damaged one
+            if error.sqlite_errorcode & 0xFF not in _DAMAGE:
+                raise  # a full disk or a busy file must not cost a good journal
             damage = str(error)
-        aside = self.path.with_name(f"{self.path.name}.damaged-{int(time.time())}")
+        self._move_aside(damage)
+        db = _connect(self.path)
+        db.executescript(_text("journal_schema.sql"))
+        with db:
+            db.execute(_queries()["note_loss"], {"now": str(time.time())})
+        return db
+
+    def _move_aside(self, damage: str) -> None:
+        """Keep the damaged file for a person to look at; a new one takes its place."""
+        aside = f"{self.path.name}.damaged-{int(time.time())}"
+        log.error("journal_damaged", moved_to=aside, damage=damage)
         self.was_damaged = True
-        log.error("journal_damaged", moved_to=aside.name, damage=damage)
         for suffix in ("", "-wal", "-shm"):
             part = self.path.with_name(self.path.name + suffix)
             if part.exists():
-                part.rename(aside.with_name(aside.name + suffix))
-        db = _connect(self.path)
-        db.executescript(_schema())
-        with db:
-            db.execute("INSERT OR REPLACE INTO note VALUES ('lost_at', ?)", (str(time.time()),))
-        return db
+                part.rename(self.path.with_name(aside + suffix))
 
     def _prune(self) -> None:
         with self._db:
-            self._db.execute(
-                "DELETE FROM run WHERE state = 'closed' AND changed_at < ?", (time.time() - RETENTION_S,)
-            )
-            self._db.execute(
-                "DELETE FROM run WHERE (task_id, fence) IN (SELECT task_id, fence FROM run WHERE state = 'closed'"
-                " ORDER BY changed_at DESC LIMIT -1 OFFSET ?)",
-                (ROWS_MAX,),
-            )
+            self._db.execute(_queries()["prune_old"], {"before": time.time() - RETENTION_S})
+            self._db.execute(_queries()["prune_surplus"], {"rows_max": ROWS_MAX})
 
 
 def _connect(path: Path) -> sqlite3.Connection:
     # One connection under our own lock; the threads that use it take turns.
     db = sqlite3.connect(path, timeout=BUSY_S, check_same_thread=False)
-    path.chmod(0o600)
-    db.execute("PRAGMA journal_mode = WAL")
-    db.execute("PRAGMA synchronous = FULL")  # with NORMAL the last commits of a WAL go with a power cut
-    db.execute("PRAGMA journal_size_limit = 1048576")
+    try:
+        path.chmod(0o600)
+        for name in ("use_wal", "write_through", "bound_log"):
+            db.execute(_queries()[name])
+    except sqlite3.Error:
+        db.close()
+        raise
     return db
 
 
-def _schema() -> str:
-    return (resources.files(__package__) / "journal.sql").read_text()
+@cache
+def _queries() -> dict[str, str]:
+    """The named queries. Read here and not by `infra.db`, whose driver a host has no use for."""
+    parts = re.split(r"^-- name: (\w+)$", _text("journal.sql"), flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def _text(name: str) -> str:
+    return (resources.files(__package__) / name).read_text()
 
 
 def _entry(row: tuple[str, int, str, str, str, str, str, int, float | None, str | None]) -> Entry:

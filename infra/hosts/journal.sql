@@ -1,26 +1,86 @@
--- The host's journal. One file a host; written before anything is submitted to an engine.
-CREATE TABLE IF NOT EXISTS run (
-    task_id     TEXT NOT NULL,
-    fence       INTEGER NOT NULL,
-    card_uuid   TEXT NOT NULL,
-    lease_id    TEXT NOT NULL,
-    run_id      TEXT NOT NULL,      -- the engine's name for it; an earlier fence's where its run was taken over
-    state       TEXT NOT NULL CHECK (state IN ('intent', 'submitted', 'closed')),
-    boot_id     TEXT NOT NULL DEFAULT '',       -- of the engine that accepted it
-    crashes     INTEGER NOT NULL DEFAULT 0,     -- engine deaths under this run
-    deadline_at REAL,               -- unix seconds; the run is stopped after it, also by a later agent
-    outcome     TEXT,               -- RunOutcome as JSON, once closed; NULL when closed without one
-    changed_at  REAL NOT NULL,
-    PRIMARY KEY (task_id, fence)
-) STRICT, WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS run_by_card ON run (card_uuid, state);
+-- name: intend
+-- A run is about to start; a lease that is known already stays as it is.
+INSERT INTO run (task_id, fence, card_uuid, lease_id, run_id, state, changed_at)
+VALUES (:task_id, :fence, :card_uuid, :lease_id, :run_id, 'intent', :now)
+ON CONFLICT DO NOTHING
 
-CREATE TABLE IF NOT EXISTS card (
-    card_uuid     TEXT PRIMARY KEY,
-    settled_fence INTEGER NOT NULL  -- the highest fence known to be over; outlives the rows it came from
-) STRICT, WITHOUT ROWID;
+-- name: set_deadline
+-- Until when the run may go on.
+UPDATE run SET deadline_at = :deadline_at, changed_at = :now WHERE task_id = :task_id AND fence = :fence
 
-CREATE TABLE IF NOT EXISTS note (
-    name  TEXT PRIMARY KEY,
-    value TEXT NOT NULL
-) STRICT, WITHOUT ROWID;
+-- name: submitted
+-- An engine has the run, under this name.
+UPDATE run SET state = 'submitted', run_id = :run_id, boot_id = :boot_id, changed_at = :now
+WHERE task_id = :task_id AND fence = :fence AND state <> 'closed'
+
+-- name: crashed
+-- An engine died under the run.
+UPDATE run SET crashes = crashes + 1, changed_at = :now WHERE task_id = :task_id AND fence = :fence
+
+-- name: crashes_of_task
+-- How many engines died under a task on this host.
+SELECT coalesce(sum(crashes), 0) FROM run WHERE task_id = :task_id
+
+-- name: close_run
+-- The lease's run is over; the first word stands.
+UPDATE run SET state = 'closed', outcome = :outcome, changed_at = :now
+WHERE task_id = :task_id AND fence = :fence AND state <> 'closed'
+
+-- name: settle_card
+-- The card's fence is over; never back.
+INSERT INTO card (card_uuid, settled_fence) VALUES (:card_uuid, :fence)
+ON CONFLICT (card_uuid) DO UPDATE SET settled_fence = max(settled_fence, excluded.settled_fence)
+
+-- name: find
+-- The run of one lease.
+SELECT task_id, fence, card_uuid, lease_id, run_id, state, boot_id, crashes, deadline_at, outcome
+FROM run WHERE task_id = :task_id AND fence = :fence
+
+-- name: of_task
+-- All runs of a task, the newest fence first.
+SELECT task_id, fence, card_uuid, lease_id, run_id, state, boot_id, crashes, deadline_at, outcome
+FROM run WHERE task_id = :task_id ORDER BY fence DESC
+
+-- name: open_runs
+-- Runs of a card that aren't over as far as is known, the oldest fence first.
+SELECT task_id, fence, card_uuid, lease_id, run_id, state, boot_id, crashes, deadline_at, outcome
+FROM run WHERE card_uuid = :card_uuid AND state <> 'closed' ORDER BY fence
+
+-- name: settled_fence
+-- The first open fence of a card, if any, and the highest one that is over.
+SELECT (SELECT min(fence) FROM run WHERE card_uuid = :card_uuid AND state <> 'closed'),
+       coalesce((SELECT settled_fence FROM card WHERE card_uuid = :card_uuid), 0)
+
+-- name: note_loss
+-- A damaged journal was moved aside just now.
+INSERT OR REPLACE INTO note (name, value) VALUES ('lost_at', :now)
+
+-- name: lost_at
+-- When that was last.
+SELECT value FROM note WHERE name = 'lost_at'
+
+-- name: prune_old
+-- Closed runs past their retention.
+DELETE FROM run WHERE state = 'closed' AND changed_at < :before
+
+-- name: prune_surplus
+-- Closed runs over the bound, the oldest.
+DELETE FROM run WHERE (task_id, fence) IN (
+    SELECT task_id, fence FROM run WHERE state = 'closed' ORDER BY changed_at DESC LIMIT -1 OFFSET :rows_max
+)
+
+-- name: use_wal
+-- Readers don't wait for writers.
+PRAGMA journal_mode = WAL
+
+-- name: write_through
+-- With NORMAL the last commits of a write-ahead log go with a power cut.
+PRAGMA synchronous = FULL
+
+-- name: bound_log
+-- The log's file shrinks back to this many bytes.
+PRAGMA journal_size_limit = 1048576
+
+-- name: check
+-- `ok`, or the first damage.
+PRAGMA quick_check(1)

@@ -179,6 +179,7 @@ async def test_a_probe_tells_the_boot_and_what_runs(bench: Bench) -> None:
     assert (busy.boot_id, busy.runs) == (idle.boot_id, ("run-1",))
     await bench.keeper.restart()
     after = await eventually(bench.engine.probe, what="the restarted engine")
+    assert after is not None
     assert after.boot_id != idle.boot_id
     assert after.runs == ()
 

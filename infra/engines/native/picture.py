@@ -19,6 +19,8 @@ pyvips.cache_set_max(0)  # operations are never repeated here; the cache would o
 
 ORIENTATION_FIELD = "orientation"
 PROFILE_FIELD = "icc-profile-data"
+PIXELS_PER_MM = 72 / 25.4
+"""libvips always writes a resolution; 72 dpi is what viewers suppose where there is none."""
 ROWS_AT_ONCE = 128
 """At 8192 pixels wide and with alpha, 4 MiB."""
 
@@ -116,7 +118,7 @@ def encode(raster: Raster, target: Path, profile: bytes | None, tick: Tick) -> N
     try:
         image = pyvips.Image.rawload(
             str(raster.path), raster.width, raster.height, raster.bands, access="sequential"
-        ).copy(interpretation="srgb")
+        ).copy(interpretation="srgb", xres=PIXELS_PER_MM, yres=PIXELS_PER_MM)
         if profile is not None:
             image.set_type(pyvips.GValue.blob_type, PROFILE_FIELD, profile)
         watch.attach(image)

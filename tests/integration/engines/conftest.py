@@ -1,10 +1,15 @@
 """Real photographs, small."""
 
+import os
+
 import numpy as np
 import numpy.typing as npt
 import pytest
 import skimage.data
 from PIL import Image
+
+# As the engine's process is started: read when ncnn is first imported, which is after this file.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
 def photograph() -> npt.NDArray[np.uint8]:

@@ -1,0 +1,176 @@
+"""The journal remembers what was started, through crashes, full disks and damage."""
+
+import resource
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from infra.hosts import journal as journal_module
+from infra.hosts.journal import Entry, Journal, JournalUnwritable, Step
+from workflows.contracts.generation import RunOutcome
+from workflows.contracts.states import RunVerdict
+
+CARD = "cpu-test-0"
+DONE = RunOutcome(verdict=RunVerdict.FINISHED, engine_s=1.5, evidence="done")
+
+
+def lease(fence: int, *, task: str = "gen_a") -> Entry:
+    """A lease of the card, about to run."""
+    return Entry(task, fence, CARD, f"lease-{fence}", f"{task}-{fence}", Step.INTENT)
+
+
+def fill(journal: Journal) -> None:
+    """Write more than the little that is left."""
+    for fence in range(2, 500):
+        journal.intend(lease(fence))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "host" / "journal.db"
+
+
+@pytest.fixture
+def journal(path: Path) -> Iterator[Journal]:
+    journal = Journal(path)
+    yield journal
+    journal.close()
+
+
+def test_a_run_goes_from_intent_to_closed(journal: Journal) -> None:
+    entry = journal.intend(lease(3))
+    assert entry.step is Step.INTENT
+    journal.submitted(entry, run_id="other", boot_id="boot")
+    journal.set_deadline(entry, 12.5)
+    found = journal.find("gen_a", 3)
+    assert found is not None
+    assert (found.step, found.run_id, found.boot_id, found.deadline_at) == (Step.SUBMITTED, "other", "boot", 12.5)
+    journal.close_run(entry, DONE)
+    closed = journal.find("gen_a", 3)
+    assert closed is not None
+    assert (closed.step, closed.outcome) == (Step.CLOSED, DONE)
+
+
+def test_the_first_word_about_a_lease_stands(journal: Journal) -> None:
+    entry = journal.intend(lease(3))
+    journal.close_run(entry, DONE)
+    journal.close_run(entry, RunOutcome(verdict=RunVerdict.FAILED))
+    journal.submitted(entry, run_id="x", boot_id="y")
+    assert journal.intend(lease(3)).outcome == DONE
+
+
+def test_a_card_is_settled_up_to_its_first_open_fence(journal: Journal) -> None:
+    assert journal.settled_fence(CARD) == 0
+    first, second = journal.intend(lease(4)), journal.intend(lease(7, task="gen_b"))
+    journal.close_run(second, DONE)
+    assert journal.settled_fence(CARD) == 3
+    journal.close_run(first, None)
+    assert journal.settled_fence(CARD) == 7
+    assert journal.settled_fence("another card") == 0
+
+
+def test_open_runs_are_what_a_new_agent_has_to_look_after(journal: Journal, path: Path) -> None:
+    journal.intend(lease(5))
+    journal.close_run(journal.intend(lease(6, task="gen_b")), DONE)
+    journal.close()
+    again = Journal(path)
+    assert [entry.fence for entry in again.open_runs(CARD)] == [5]
+    assert [entry.fence for entry in again.of_task("gen_b")] == [6]
+    again.close()
+
+
+def test_kills_are_counted_over_all_leases_of_a_task(journal: Journal) -> None:
+    first, second = journal.intend(lease(1)), journal.intend(lease(2))
+    assert [journal.crashed(first), journal.crashed(second), journal.crashed(second)] == [1, 2, 3]
+    assert journal.crashed(journal.intend(lease(3, task="gen_b"))) == 1
+
+
+def test_an_intent_is_on_the_disk_when_it_is_said_to_be(path: Path) -> None:
+    program = (
+        "import os, signal, pathlib, sys\n"
+        "from infra.hosts.journal import *\n"
+        "j = Journal(pathlib.Path(sys.argv[1]))\n"
+        "j.intend(Entry('gen_a', 9, 'c', 'l', 'r', Step.INTENT))\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    subprocess.run([sys.executable, "-c", program, str(path)], check=False, timeout=60)
+    journal = Journal(path)
+    assert journal.find("gen_a", 9) is not None
+    assert journal._db.execute("PRAGMA synchronous").fetchone() == (2,)  # FULL
+    assert journal._db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    journal.close()
+
+
+@pytest.mark.parametrize("damage", ["text", "page"])
+def test_a_damaged_journal_is_moved_aside_and_says_so(path: Path, damage: str) -> None:
+    journal = Journal(path)
+    for fence in range(200):
+        journal.intend(lease(fence))
+    journal.close()
+    size = path.stat().st_size
+    with path.open("r+b") as file:
+        file.seek(0 if damage == "text" else size // 2)
+        file.write(b"no database at all " * 300)
+    again = Journal(path)
+    assert again.was_damaged
+    assert again.lost_at is not None
+    assert again.find("gen_a", 1) is None
+    assert len(list(path.parent.glob("journal.db.damaged-*"))) >= 1
+    again.intend(lease(1))
+    again.close()
+    third = Journal(path)
+    assert not third.was_damaged
+    assert third.lost_at is not None
+    third.close()
+
+
+def test_a_full_disk_refuses_an_intent_and_keeps_what_was_there(path: Path) -> None:
+    journal = Journal(path)
+    journal.intend(lease(1))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    written = path.with_name("journal.db-wal").stat().st_size
+    resource.setrlimit(resource.RLIMIT_FSIZE, (written, limits[1]))
+    try:
+        with pytest.raises(JournalUnwritable):
+            fill(journal)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert journal.find("gen_a", 1) is not None
+    journal.intend(lease(600))
+    journal.close()
+
+
+def test_a_busy_file_is_not_taken_for_a_damaged_one(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Journal(path).close()
+    monkeypatch.setattr(journal_module, "BUSY_S", 0.05)
+    other = sqlite3.connect(path)
+    other.execute("BEGIN EXCLUSIVE")
+    other.execute("INSERT INTO note VALUES ('x', 'y')")
+    try:
+        with pytest.raises(JournalUnwritable):
+            Journal(path)
+    finally:
+        other.rollback()
+        other.close()
+    assert not list(path.parent.glob("*.damaged-*"))
+
+
+def test_old_and_surplus_runs_are_forgotten_but_never_open_ones(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = Journal(path)
+    journal.intend(lease(1))
+    for fence in range(2, 8):
+        journal.close_run(journal.intend(lease(fence)), DONE)
+    journal._db.execute("UPDATE run SET changed_at = 0 WHERE fence IN (1, 2)")
+    journal._db.commit()
+    journal.close()
+    monkeypatch.setattr(journal_module, "ROWS_MAX", 3)
+    again = Journal(path)
+    assert [entry.fence for entry in again.of_task("gen_a")] == [7, 6, 5, 1]
+    assert again.settled_fence(CARD) == 0
+    again.close()
