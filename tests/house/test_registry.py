@@ -54,8 +54,9 @@ def test_a_worker_is_given_every_activity_once() -> None:
     for registered in REGISTRY.values():
         for name in registered.activities:
             kind = find(name)
-            # Its `all` only collects methods, so an object that was never initialised will do.
-            served.update(name_of(method) for method in kind.all(object.__new__(kind)))
+            # Collecting methods needs no state, so an object that was never initialised will do.
+            given = kind.all(object.__new__(kind))
+            served.update(name_of(method) for method in given)
     assert served == Counter(name_of(port) for port in defined_in([ports]))
 
 

@@ -32,13 +32,14 @@ _HOSTS = [
     )
 ]
 _PATHS = ["/" + "work/", "/" + "root/", "/" + "tmp/plan", "/" + "home/", "/" + "Users/"]
-_OPTIONS = ["--" + "index-url", "--" + "extra-index-url", "--" + "find-links"]
+_OPTIONS = ["--" + "index-url https:", "--" + "extra-index-url=http:", "--" + "find-links /srv"]
 _FORBIDDEN = re.compile(
     "|".join(
         [
             *(r"(?<![\w-])(?:[\w-]+\.)*" + re.escape(host) + r"(?![\w-])" for host in _HOSTS),
             *(r"(?<![\w./}$~-])" + re.escape(path) for path in _PATHS),
-            *(re.escape(option) for option in _OPTIONS),
+            r"--(?:extra-)?" + r"index-url[= ]https?:",
+            r"--" + r"find-links[= ]\S",
         ]
     )
 )

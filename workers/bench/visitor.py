@@ -102,6 +102,11 @@ class Visitor:
             raise UnexpectedAnswer(f"the content of {task_id} answered {answer.status_code}: {answer.text[:300]}")
         return answer.content
 
+    async def cancel(self, task_id: str) -> str:
+        """Ask for a cancel; the platform's answer."""
+        answer = await self._client.post(f"{PREFIX}/images/tasks/{task_id}/cancel", json={"reason": "as asked"})
+        return str(_checked(answer, OK)["status"])
+
     async def model_is_ready(self) -> bool:
         """Whether the model's canary passed and it takes requests."""
         answer = _checked(await self._client.get(f"{PREFIX}/models"), OK)

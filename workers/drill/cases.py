@@ -36,12 +36,15 @@ class Moment(StrEnum):
 
 POINTS = (
     "admit.committed",
+    "accept.committed",
     "run.journaled",
     "run.submitted",
     "run.uploaded",
     "keep.committed",
     "settle.before_commit",
     "settle.committed",
+    "release.before_commit",
+    "release.committed",
 )
 """Places in the code at which a process kills itself: between two statements, where no clock could aim."""
 

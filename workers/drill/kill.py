@@ -13,7 +13,7 @@ from infra.db import Database, DatabaseTrouble, load
 from workers.bench.visitor import UnexpectedAnswer, Visitor
 from workers.cli.report import Figure
 from workers.drill.awaiting import eventually
-from workers.drill.cases import POINTS, Case, Victim
+from workers.drill.cases import POINTS, Case, Moment, Victim
 from workers.drill.gates import NotReached, gate
 from workers.drill.processes import NotRunning, kill, pid_of
 
@@ -92,7 +92,7 @@ class KillDrill:
         """Create a generation and kill while it is where the case says; its id."""
         if case.point is not None:
             self._marker(case.point).unlink(missing_ok=True)  # arms the point
-            return await self._create()
+            return await self._to_the_point(case.point)
         if case.victim is None or case.moment is None:
             raise ValueError(f"{case.name} names no victim and moment")
         at = gate(case.moment, database=self._database, home=self._home, account_id=self._visitor.account_id)
@@ -100,6 +100,19 @@ class KillDrill:
             task_id = await self._create()
             await reached(task_id)
             kill(case.victim, self._home)
+        return task_id
+
+    async def _to_the_point(self, point: str) -> str:
+        """Create one that passes the point: who waited accepts, who is canceled releases."""
+        moment = {"accept": Moment.HELD, "release": Moment.RUNNING}.get(point.partition(".")[0])
+        if moment is None:
+            return await self._create()
+        at = gate(moment, database=self._database, home=self._home, account_id=self._visitor.account_id)
+        async with at as reached:
+            task_id = await self._create()
+            await reached(task_id)
+            if moment is Moment.RUNNING:
+                await eventually(lambda: self._visitor.cancel(task_id), within_s=WHOLE_S, despite=_TROUBLES)
         return task_id
 
     async def _create(self) -> str:
