@@ -59,7 +59,8 @@ async def claim_and_store(
         file.sha256: (file, BlobRef(sha256=file.sha256, size=facts.size, mime=facts.mime))
         for file, facts in pictures
     }
-    async with database.transaction() as tx:
+    # One picture is one statement, and the round trips of a transaction are as long as it.
+    async with database.single_statement() if len(blobs) == 1 else database.transaction() as tx:
         taken = [
             await records.claim_upload(tx, blob, account_id=account_id, operation_id=operation_id)
             for _, (_, blob) in sorted(

@@ -9,7 +9,7 @@ from api.auth.caller import Caller
 from api.core.claims import Claims, claim_and_store
 from api.core.draft import Draft
 from api.core.operation import differing
-from api.core.pictures import checked_pictures
+from api.core.pictures import decoded_pictures, probed_pictures
 from api.deadlines import READ, answer_within
 from api.errors import ApiError, refuse
 from api.parts import Parts
@@ -55,27 +55,11 @@ async def create(parts: Parts, caller: Caller, operation_id: str, draft: Draft) 
     if known.existing is not None and known.existing.generation_status is not None:
         _refuse_other_body(known.existing.fields, draft, operation)
         return await _record(parts, operation)
-    facts = await checked_pictures(parts.decoder, draft.entry.manifest, draft.mode, draft.images)
-    planned = plan(
-        draft.entry.manifest,
-        digest=draft.entry.digest,
-        mode=draft.mode,
-        parameters=draft.parameters,
-        inputs=facts,
-    )
-    if isinstance(planned, Failure):
-        raise ApiError(planned)
-    await _refuse_early(parts, draft, known, planned)
-    async with answer_within(READ, "object store"):
-        claims = await claim_and_store(
-            parts.database,
-            parts.store,
-            account_id=caller.account_id,
-            operation_id=operation_id,
-            pictures=list(zip(draft.images, facts, strict=True)),
-        )
+    probed = await probed_pictures(parts.decoder, draft.entry.manifest, draft.mode, draft.images)
+    await _refuse_early(parts, draft, known, _plan(draft, probed))
+    facts, claims = await _take_in(parts, operation, draft, probed)
     attempt = known.existing.attempt if known.existing is not None else 1
-    request = _request(operation, draft, planned, facts, attempt)
+    request = _request(operation, draft, _plan(draft, facts), facts, attempt)
     admission = await _admit(parts, operation, request, claims)
     return await _answer(parts, operation, draft, admission, claims)
 
@@ -88,6 +72,49 @@ async def _preflight(parts: Parts, operation: Operation, draft: Draft) -> Prefli
             operation_id=operation.operation_id,
             model_id=draft.entry.manifest.id,
         )
+
+
+def _plan(draft: Draft, facts: Sequence[ImageFacts]) -> Plan:
+    planned = plan(
+        draft.entry.manifest,
+        digest=draft.entry.digest,
+        mode=draft.mode,
+        parameters=draft.parameters,
+        inputs=facts,
+    )
+    if isinstance(planned, Failure):
+        raise ApiError(planned)
+    return planned
+
+
+async def _take_in(
+    parts: Parts, operation: Operation, draft: Draft, probed: Sequence[ImageFacts]
+) -> tuple[tuple[ImageFacts, ...], Claims]:
+    """Decode the pictures while they are being stored: the one waits for a core, the other for a disk."""
+
+    async def store() -> Claims:
+        async with answer_within(READ, "object store"):
+            return await claim_and_store(
+                parts.database,
+                parts.store,
+                account_id=operation.account_id,
+                operation_id=operation.operation_id,
+                pictures=list(zip(draft.images, probed, strict=True)),
+            )
+
+    storing = asyncio.create_task(store())
+    try:
+        facts = await decoded_pictures(parts.decoder, draft.images, probed)
+    except BaseException:  # whatever ended the decoding, nothing needs the bytes
+        await asyncio.shield(_undo(storing))
+        raise
+    return facts, await storing
+
+
+async def _undo(storing: asyncio.Task[Claims]) -> None:
+    await asyncio.wait({storing})
+    if storing.exception() is None:
+        await storing.result().release()
 
 
 async def _refuse_early(parts: Parts, draft: Draft, known: Preflight, planned: Plan) -> None:

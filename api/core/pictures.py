@@ -13,10 +13,10 @@ from workflows.domain.plan import IMAGE_FIELD, ImageFacts, choose_mode, refuse_c
 T = TypeVar("T")
 
 
-async def checked_pictures(
+async def probed_pictures(
     decoder: Decoder, manifest: Manifest, mode: str | None, images: Sequence[UploadedFile]
 ) -> tuple[ImageFacts, ...]:
-    """Facts of each picture, in order. A decompression bomb is refused by its header and never decoded.
+    """Facts of each picture, in order, from its header. A decompression bomb ends here, not decoded.
 
     Raises:
         ApiError: Naming field and limit.
@@ -30,6 +30,17 @@ async def checked_pictures(
         )
         _refuse(refuse_image(manifest, mode_name, facts))
         probed.append(facts)
+    return tuple(probed)
+
+
+async def decoded_pictures(
+    decoder: Decoder, images: Sequence[UploadedFile], probed: Sequence[ImageFacts]
+) -> tuple[ImageFacts, ...]:
+    """Decode each picture once, to its end, so that what is cut off or corrupt is refused before any hold.
+
+    Raises:
+        ApiError: Naming the field.
+    """
     return tuple(
         [
             _good(await decoder.decode_fully(image.path, facts, field=IMAGE_FIELD))

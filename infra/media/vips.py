@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyvips
 
 pyvips.cache_set_max(0)  # a cache of operations would keep callers' pictures in memory and files open
@@ -16,7 +17,8 @@ _LOADERS = {"image/png": "pngload", "image/jpeg": "jpegload", "image/webp": "web
 DECODABLE = frozenset(_LOADERS)
 _TURNED = frozenset({5, 6, 7, 8})
 """EXIF orientations that swap width and height."""
-_FULL_SCALE = {"uchar": 255.0, "ushort": 65535.0, "float": 1.0}
+_FULL_SCALE = {"uchar": 255.0, "ushort": 65535.0}
+"""The two formats that the loaders below give."""
 
 
 class UndecodableError(Exception):
@@ -71,20 +73,19 @@ def decode(path: Path, mime: str) -> Range:
         UndecodableError: The picture is cut off or corrupt.
     """
     image = _open(path, mime)
-    colours = int(image.bands) - (1 if image.hasalpha() else 0)
-    full_scale = _FULL_SCALE.get(str(image.format), 255.0)
+    bands = int(image.bands)
+    colours = bands - (1 if image.hasalpha() else 0)
+    full_scale = _FULL_SCALE[str(image.format)]
     try:
-        table = image.stats()  # one row over all bands, then one a band; columns: min, max, …
-        rows = [
-            (float(table.getpoint(0, band + 1)[0]), float(table.getpoint(1, band + 1)[0]))
-            for band in range(max(colours, 1))
-        ]
+        counts = image.hist_find()  # half the time of its statistics, and as good for the two ends
+        table = np.frombuffer(counts.write_to_memory(), dtype=np.uint32).reshape(-1, bands)
     except pyvips.Error as error:
         raise UndecodableError from error
+    ends = [np.flatnonzero(table[:, band])[[0, -1]] for band in range(max(colours, 1))]
     return Range(
-        lowest=min(low for low, _ in rows) / full_scale,
-        highest=max(high for _, high in rows) / full_scale,
-        widest=max(high - low for low, high in rows) / full_scale,
+        lowest=min(int(low) for low, _ in ends) / full_scale,
+        highest=max(int(high) for _, high in ends) / full_scale,
+        widest=max(int(high) - int(low) for low, high in ends) / full_scale,
     )
 
 

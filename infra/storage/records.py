@@ -28,8 +28,7 @@ class Claim:
 
 
 async def claim_upload(tx: Tx, blob: BlobRef, *, account_id: str, operation_id: str) -> Claim:
-    """Claim a blob for an operation, before its bytes are stored. Idempotent; the latest claim counts."""
-    await tx.value(_QUERIES["lock_blob"], sha256=blob.sha256)
+    """Claim a blob for an operation, before its bytes are stored; one statement. The latest claim counts."""
     token = await tx.value(
         _QUERIES["claim_upload"],
         sha256=blob.sha256,

@@ -285,4 +285,7 @@ def _flood(
             except ConnectionError:
                 break
             sent += len(piece)
-        return sent, connection.recv(65_536)
+        answer = b""
+        while b"}}" not in answer and (more := connection.recv(65_536)):
+            answer += more
+        return sent, answer
