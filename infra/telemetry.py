@@ -8,7 +8,7 @@ from typing import Any
 import structlog
 
 _SECRET_KEYS = frozenset({"password", "token", "secret", "authorization", "cookie", "signature", "prompt"})
-_QUIET = ("httpx", "httpcore", "temporalio", "uvicorn.access")
+_QUIET = ("httpx", "httpcore", "temporalio", "uvicorn.access", "pyvips")
 """Libraries whose info lines say nothing that our own don't; their warnings stay."""
 
 

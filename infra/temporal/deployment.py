@@ -7,6 +7,7 @@ from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
+import structlog
 from google.protobuf.field_mask_pb2 import FieldMask
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.deployment.v1 import WorkerDeploymentVersion as ApiVersion
@@ -20,6 +21,8 @@ from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
 from workflows.contracts import names, queues
+
+log = structlog.get_logger(__name__)
 
 BUILD_ID_CHARS = 16
 _DEADLINE = timedelta(seconds=5)
@@ -70,6 +73,7 @@ async def promote(client: Client, build: str, *, patience: timedelta) -> None:
             except RPCError as error:
                 if error.status not in _NOT_YET:
                     raise
+                log.info("version_not_promoted_yet", build=build, reason=str(error))
             else:
                 return
             await asyncio.sleep(_POLL_S)
