@@ -3,12 +3,20 @@
 from infra.generations.admission import IN_FLIGHT_MAX, admit, preflight
 from infra.generations.closing import release, settle
 from infra.generations.course import ArtifactContradiction, advance, keep, mark_unknown, request_cancel
-from infra.generations.reading import find, find_artifact, open_tasks, readiness
+from infra.generations.reading import (
+    admitted,
+    find,
+    find_artifact,
+    is_open,
+    open_generations,
+    readiness,
+)
 from infra.generations.records import (
     ArtifactRecord,
     ExistingOperation,
     GenerationRecord,
     ModelReadiness,
+    OpenGeneration,
     Preflight,
     refusal,
 )
@@ -20,14 +28,17 @@ __all__ = [
     "ExistingOperation",
     "GenerationRecord",
     "ModelReadiness",
+    "OpenGeneration",
     "Preflight",
     "admit",
+    "admitted",
     "advance",
     "find",
     "find_artifact",
+    "is_open",
     "keep",
     "mark_unknown",
-    "open_tasks",
+    "open_generations",
     "preflight",
     "readiness",
     "refusal",

@@ -94,9 +94,18 @@ join card c on c.uuid = r.card_uuid and c.boot_id = r.boot_id
 where c.last_report_at > clock_timestamp() - %(fresh)s
 group by r.model_id, r.digest
 
--- name: open_tasks
--- Generations that hold credits since a while; each must have an open workflow.
-select task_id from generation
+-- name: open_generations
+-- Generations that hold credits since a while, oldest first; each must have an open workflow.
+select request, cancel, admitted_at from generation
 where status = 'pending' and admitted_at <= clock_timestamp() - %(older_than)s
-order by admitted_at
+  and (%(after_at)s::timestamptz is null or (admitted_at, task_id) > (%(after_at)s, %(after_task)s))
+order by admitted_at, task_id
 limit %(limit)s
+
+-- name: is_open
+-- Whether a generation holds credits.
+select exists (select from generation where task_id = %(task_id)s and status = 'pending')
+
+-- name: admitted
+-- Which of these were ever admitted.
+select task_id from generation where task_id = any (%(task_ids)s)

@@ -1,15 +1,13 @@
 """What people and processes read of generations."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 from infra.db import Reader, load
-from infra.generations.records import ArtifactRecord, GenerationRecord, ModelReadiness
+from infra.generations.records import ArtifactRecord, GenerationRecord, ModelReadiness, OpenGeneration
 from workflows.contracts import timeouts
 
 _QUERIES = load(__package__)
-
-SWEEP_MAX = 1000
-"""Open generations that one sweep looks at, oldest first; the next sweep sees the rest."""
 
 
 async def find(reader: Reader, *, account_id: str, task_id: str) -> GenerationRecord | None:
@@ -34,10 +32,29 @@ async def readiness(reader: Reader) -> tuple[ModelReadiness, ...]:
     return tuple(ModelReadiness.model_validate(row) for row in rows)
 
 
-async def open_tasks(reader: Reader, *, older_than: timedelta) -> tuple[str, ...]:
-    """Generations that hold credits since at least `older_than`, oldest first, at most `SWEEP_MAX`.
+async def open_generations(
+    reader: Reader, *, older_than: timedelta, after: OpenGeneration | None = None, limit: int
+) -> tuple[OpenGeneration, ...]:
+    """Generations that hold credits since at least `older_than`, oldest first, those behind `after`.
 
-    Each must have an open workflow: the sweep asks Temporal for each and settles the matter where there is none.
+    Each must have an open workflow: the sweep asks Temporal for each and takes it up again where there is none.
     """
-    rows = await reader.all(_QUERIES["open_tasks"], older_than=older_than, limit=SWEEP_MAX)
-    return tuple(row["task_id"] for row in rows)
+    rows = await reader.all(
+        _QUERIES["open_generations"],
+        older_than=older_than,
+        after_at=after.admitted_at if after else None,
+        after_task=after.request.task_id if after else None,
+        limit=limit,
+    )
+    return tuple(OpenGeneration.model_validate(row) for row in rows)
+
+
+async def is_open(reader: Reader, task_id: str) -> bool:
+    """Whether the generation holds credits."""
+    return bool(await reader.value(_QUERIES["is_open"], task_id=task_id))
+
+
+async def admitted(reader: Reader, task_ids: Sequence[str]) -> frozenset[str]:
+    """Those of the ids under which credits were ever held."""
+    rows = await reader.all(_QUERIES["admitted"], task_ids=list(task_ids))
+    return frozenset(row["task_id"] for row in rows)

@@ -106,6 +106,20 @@ class GenerationRecord(Message):
     version: int
 
 
+class OpenGeneration(Message):
+    """A generation that holds credits, with all that is needed to take its course up again.
+
+    Attributes:
+        request: What was admitted.
+        cancel: The cancel that was recorded, if any.
+        admitted_at: When the credits were held.
+    """
+
+    request: GenerationRequest
+    cancel: CancelRequest | None
+    admitted_at: datetime
+
+
 class ExistingOperation(Message):
     """What is known of an operation id before a request with it is admitted.
 

@@ -5,7 +5,8 @@ What each call promises when the other side is silent is the point of this modul
     GenerationCallError
     ├── TemporalAway          the server can't be reached
     ├── AdmissionUnanswered   the server took it, nobody answered in time
-    └── NoOpenCourse          no open workflow of that id
+    ├── NoOpenCourse          no open workflow of that id
+    └── CourseCompleted       its workflow ran to its end, so it can't be taken up again
 None of them proves that nothing was held: Postgres is the authority.
 """
 
@@ -14,6 +15,7 @@ import contextlib
 import hashlib
 from collections.abc import AsyncIterator
 from datetime import timedelta
+from typing import TypedDict
 
 from temporalio.client import (
     Client,
@@ -61,6 +63,17 @@ _MODEL = SearchAttributeKey.for_keyword(names.SA_MODEL)
 _PHASE = SearchAttributeKey.for_keyword(names.SA_PHASE)
 
 
+class _StartOptions(TypedDict):
+    id: str
+    task_queue: str
+    task_timeout: timedelta
+    id_reuse_policy: WorkflowIDReusePolicy
+    id_conflict_policy: WorkflowIDConflictPolicy
+    static_summary: str
+    search_attributes: TypedSearchAttributes
+    priority: Priority
+
+
 class GenerationCallError(Exception):
     """A call to a generation's workflow had no usable answer."""
 
@@ -75,6 +88,10 @@ class AdmissionUnanswered(GenerationCallError):
 
 class NoOpenCourse(GenerationCallError):
     """No open workflow has this id: the generation ended, was refused, or never began."""
+
+
+class CourseCompleted(GenerationCallError):
+    """The workflow of this id ran to its end; taking it up again could do the work twice."""
 
 
 async def admit(client: Client, request: GenerationRequest) -> Admission:
@@ -130,6 +147,39 @@ async def request_cancel(client: Client, task_id: str, request: CancelRequest) -
         return CancelReply(task_id=task_id, answer=CancelAnswer.CANCEL_REQUESTED, credit_status=CreditStatus.HELD)
 
 
+async def resume(client: Client, request: GenerationRequest, cancel: CancelRequest | None = None) -> None:
+    """Take a generation up again whose workflow is lost or was ended from outside; an open one stays as it is.
+
+    The admission finds the hold that was taken and answers with the lease that stands or stood, so the
+    course goes on from there; a run is looked for before anything is started. Waits for no worker.
+
+    Args:
+        client: Of the server.
+        request: What was admitted, as Postgres kept it.
+        cancel: A cancel that had been asked for, and would be forgotten with the lost workflow.
+
+    Raises:
+        CourseCompleted: The last workflow of this id completed.
+        TemporalAway: The server can't be reached.
+    """
+    try:
+        async with _deadline(timeouts.ADMISSION):
+            if cancel is None:
+                await client.start_workflow(names.GENERATION_WORKFLOW, request, **_start_options(request))
+            else:
+                await client.start_workflow(
+                    names.GENERATION_WORKFLOW,
+                    request,
+                    start_signal=names.CANCEL_SIGNAL,
+                    start_signal_args=[cancel],
+                    **_start_options(request),
+                )
+    except WorkflowAlreadyStartedError as error:
+        raise CourseCompleted(f"{request.task_id} ran to its end") from error
+    except _SILENCE as error:
+        raise TemporalAway(f"{request.task_id} could not be taken up again") from error
+
+
 async def assign(client: Client, task_id: str, lease: LeaseGrant) -> None:
     """Tell a waiting generation of the lease that it is offered. Repeating it does no harm.
 
@@ -170,25 +220,7 @@ def fairness_key(account_id: str) -> str:
 
 async def _update_with_start(client: Client, request: GenerationRequest) -> Admission:
     start: WithStartWorkflowOperation[object, GenerationResult] = WithStartWorkflowOperation(
-        names.GENERATION_WORKFLOW,
-        request,
-        id=request.task_id,
-        task_queue=queues.ORCHESTRATOR,
-        result_type=GenerationResult,
-        task_timeout=timeouts.WORKFLOW_TASK,
-        # Only a refusal fails a workflow, and a refused operation may be tried again after a top-up.
-        id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE_FAILED_ONLY,
-        id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
-        static_summary=f"{request.model.model_id} {request.model.mode} for {request.account_id}",
-        search_attributes=TypedSearchAttributes(
-            [
-                SearchAttributePair(_TASK_ID, request.task_id),
-                SearchAttributePair(_ACCOUNT, request.account_id),
-                SearchAttributePair(_MODEL, request.model.model_id),
-                SearchAttributePair(_PHASE, Phase.WAITING.value),
-            ]
-        ),
-        priority=Priority(fairness_key=fairness_key(request.account_id)),
+        names.GENERATION_WORKFLOW, request, result_type=GenerationResult, **_start_options(request)
     )
     try:
         admission: Admission = await client.execute_update_with_start_workflow(
@@ -204,6 +236,29 @@ async def _update_with_start(client: Client, request: GenerationRequest) -> Admi
             await start.workflow_handle()
         raise
     return admission
+
+
+def _start_options(request: GenerationRequest) -> _StartOptions:
+    """How a generation's workflow is started, for the first time or again."""
+    return _StartOptions(
+        id=request.task_id,
+        task_queue=queues.ORCHESTRATOR,
+        task_timeout=timeouts.WORKFLOW_TASK,
+        # Only a refusal fails a workflow, and a refused operation may be tried again after a top-up. A course
+        # that was terminated may be taken up again by the same rule.
+        id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE_FAILED_ONLY,
+        id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+        static_summary=f"{request.model.model_id} {request.model.mode} for {request.account_id}",
+        search_attributes=TypedSearchAttributes(
+            [
+                SearchAttributePair(_TASK_ID, request.task_id),
+                SearchAttributePair(_ACCOUNT, request.account_id),
+                SearchAttributePair(_MODEL, request.model.model_id),
+                SearchAttributePair(_PHASE, Phase.WAITING.value),
+            ]
+        ),
+        priority=Priority(fairness_key=fairness_key(request.account_id)),
+    )
 
 
 _SILENCE = (TimeoutError, RPCTimeoutOrCancelledError, RPCError, RuntimeError)

@@ -35,12 +35,15 @@ async def keep_promise(state: CourseState) -> GenerationResult | None:
         return None
     if admission.outcome is AdmissionOutcome.FINISHED:
         return lifecycle.already_over(admission)
+    before = admission.lease
+    course = (
+        await look_back(state, before) if before is not None and not before.accepted else await next_run(state)
+    )
     while True:
-        placed = await place(state)
-        course = placed if isinstance(placed, lifecycle.GiveBack) else await run(state, placed)
         match course:
             case lifecycle.PlaceAgain():
                 await wait_again(state, course)
+                course = await next_run(state)
             case lifecycle.Deliver(files):
                 return await deliver(state, files)
             case lifecycle.SettleAsDecided(actor):
@@ -92,6 +95,21 @@ async def place(state: CourseState) -> LeaseGrant | lifecycle.GiveBack:
             )
         except TimeoutError:
             return lifecycle.expired()
+
+
+async def next_run(state: CourseState) -> lifecycle.Course:
+    """Have a card and run on it; or what became of waiting for one."""
+    placed = await place(state)
+    return placed if isinstance(placed, lifecycle.GiveBack) else await run(state, placed)
+
+
+async def look_back(state: CourseState, lease: LeaseGrant) -> lifecycle.Course:
+    """Of a generation whose workflow was lost: what became of its run under an earlier lease."""
+    state.placements += 1
+    order = RunOrder(
+        task_id=state.request.task_id, lease_id=lease.lease_id, card_uuid=lease.card_uuid, fence=lease.fence
+    )
+    return await reconcile(state, lifecycle.after_silence("the course was lost and is taken up again"), order)
 
 
 async def run(state: CourseState, lease: LeaseGrant) -> lifecycle.Course:

@@ -23,12 +23,15 @@ begin
         return jsonb_build_object('outcome', 'finished', 'fingerprint', v_op.fingerprint,
                                   'credit_status', v_gen.credit_status, 'balance', v_gen.balance_closed);
     end if;
-    -- A lease that the admission itself granted is part of its answer, as long as it stands.
+    -- The latest lease is part of the answer, so that a course that was lost can be taken up again: `accepted`
+    -- when it stands; else parked or over, and then evidence of its run is to be looked for. One that is only
+    -- offered lapses and is offered again; a generation that waits has none. A first admission has its own.
     select jsonb_build_object('lease_id', l.id, 'card_uuid', l.card_uuid, 'card_label', c.label,
-                              'fence', l.fence, 'accepted', true)
+                              'fence', l.fence, 'accepted', l.state = 'accepted')
     into v_grant
-    from lease l join card c on c.uuid = l.card_uuid
-    where l.task_id = v_op.task_id and l.at_admission and l.state = 'accepted';
+    from (select * from lease where task_id = v_op.task_id order by offered_at desc, fence desc limit 1) l
+    join card c on c.uuid = l.card_uuid
+    where l.state = 'accepted' or l.end_reason in ('unknown', 'run_over');
     return jsonb_build_object('outcome', 'held', 'fingerprint', v_op.fingerprint,
                               'credit_status', v_gen.credit_status, 'balance', v_gen.balance_held,
                               'lease', v_grant);

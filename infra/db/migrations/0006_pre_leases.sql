@@ -78,7 +78,11 @@ begin
         return false;
     end if;
     if not end_lease_v1(p_lease, 'requeued') then
-        return v_lease.end_reason in ('requeued', 'lapsed');
+        if v_lease.end_reason not in ('unknown', 'run_over') then
+            return v_lease.end_reason in ('requeued', 'lapsed');
+        end if;
+        -- Parked, or over without a result that can still be had: its card is given back already.
+        update lease set end_reason = 'requeued' where id = p_lease;
     end if;
     perform enqueue_v1(p_task);
     update generation set phase = 'waiting' where task_id = p_task;

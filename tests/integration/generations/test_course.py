@@ -233,9 +233,27 @@ async def test_an_end_is_told_once(ways: Ways, database: Database, asked: Genera
 async def test_open_holds_are_found_for_the_sweep(
     ways: Ways, database: Database, asked: GenerationRequest
 ) -> None:
+    async def found(
+        older_than: timedelta = timedelta(0), after: generations.OpenGeneration | None = None
+    ) -> list[str]:
+        async with database.read() as reader:
+            rows = await generations.open_generations(reader, older_than=older_than, after=after, limit=9)
+        return [row.request.task_id for row in rows]
+
+    other = request(asked.account_id)
+    await ways.admit(other)
+    assert await found() == [asked.task_id, other.task_id]
+    assert await found(older_than=timedelta(minutes=1)) == []
     async with database.read() as reader:
-        assert await generations.open_tasks(reader, older_than=timedelta(0)) == (asked.task_id,)
-        assert await generations.open_tasks(reader, older_than=timedelta(minutes=1)) == ()
+        (first,) = await generations.open_generations(reader, older_than=timedelta(0), limit=1)
+        assert await generations.is_open(reader, asked.task_id)
+        assert await generations.admitted(reader, [asked.task_id, "gen_stranger"]) == {asked.task_id}
+    assert (first.request, first.cancel) == (asked, None)
+    assert await found(after=first) == [other.task_id]
+    async with database.transaction() as tx:
+        await generations.request_cancel(tx, other.task_id, CancelRequest(reason="changed my mind", actor="ana"))
     await ways.release(asked.task_id)
     async with database.read() as reader:
-        assert await generations.open_tasks(reader, older_than=timedelta(0)) == ()
+        (left,) = await generations.open_generations(reader, older_than=timedelta(0), limit=9)
+        assert not await generations.is_open(reader, asked.task_id)
+    assert left.cancel == CancelRequest(reason="changed my mind", actor="ana")
