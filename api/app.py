@@ -91,3 +91,4 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         await parts.background.close()
         parts.decoder.close()
         await parts.database.close()
+        parts.spool.close()

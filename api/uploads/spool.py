@@ -1,23 +1,32 @@
 """Temporary files of requests. Each lives exactly as long as its request; a killed process's are swept."""
 
+import fcntl
+import os
 import shutil
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-STALE_S = 3600
-"""No request lives this long; what is older was left by a process that was killed."""
+_LOCK = "lock"
 
 
 class Spool:
-    """A folder beside the store, so that a finished file is linked into its place and not copied."""
+    """A folder of one process's own, beside the store, so that a finished file is linked into its place.
+
+    The process holds a lock on it. The kernel gives a lock back when its process ends, however it ends, so
+    whoever can take a folder's lock knows that nobody uses the folder.
+    """
 
     def __init__(self, home: Path) -> None:
         """Makes the folder."""
-        self.folder = home / "spool"
-        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._root = home / "spool"
+        self._root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # Made under another name and locked before it is renamed, so that no sweep finds it without its lock.
+        made = Path(tempfile.mkdtemp(prefix=".", dir=self._root))
+        self._lock = os.open(made / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        self.folder = made.rename(self._root / made.name[1:])
 
     @contextmanager
     def request(self) -> Iterator[Path]:
@@ -30,13 +39,24 @@ class Spool:
 
     def sweep(self) -> int:
         """Remove what killed processes left; how many folders."""
-        removed = 0
-        for folder in self.folder.iterdir():
-            try:
-                stale = time.time() - folder.stat().st_mtime > STALE_S
-            except FileNotFoundError:
-                continue
-            if stale:
-                shutil.rmtree(folder, ignore_errors=True)
-                removed += 1
-        return removed
+        return sum(self._remove_if_left(folder) for folder in self._root.glob("[!.]*"))
+
+    def close(self) -> None:
+        """Remove the folder, at the process's end."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        os.close(self._lock)
+
+    def _remove_if_left(self, folder: Path) -> bool:
+        try:
+            lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return False  # its process is removing it right now
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder, ignore_errors=True)
+        except BlockingIOError:
+            return False
+        else:
+            return True
+        finally:
+            os.close(lock)

@@ -236,7 +236,7 @@ class World:
 
     def spooled(self) -> list[Path]:
         """Temporary files left."""
-        return list(self.parts.spool.folder.rglob("*"))
+        return [path for path in self.parts.spool.folder.rglob("*") if path.name != "lock"]
 
     async def stored(self) -> set[str]:
         """Digests in the store."""
