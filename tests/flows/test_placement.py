@@ -1,11 +1,12 @@
 """Waiting for a card, being offered one, and losing it before anything ran."""
 
 from datetime import timedelta
+from functools import partial
 
 from temporalio.exceptions import ApplicationError
 
 from infra.temporal import generations
-from tests.flows.world import World, runs_at_once, says
+from tests.flows.world import Script, World, runs_at_once, says
 from tests.support.eventually import eventually
 from workflows.contracts import generation as g
 from workflows.contracts.failures import Code, Failure
@@ -16,6 +17,10 @@ NEVER_RAN = g.RunOutcome(
     may_have_run=False,
     failure=Failure(code=Code.SERVICE_UNAVAILABLE, message="The journal can't be written."),
 )
+
+
+def _requeued(script: Script, times: int) -> bool:
+    return script.count("requeue") == times
 
 
 async def test_a_waiting_generation_takes_the_card_that_it_is_assigned(world: World) -> None:
@@ -103,7 +108,7 @@ async def test_a_request_that_every_host_refuses_is_given_back(world: World) -> 
     async with world.host(script):
         await world.admit_it(script)
         for fence in range(2, 5):
-            await eventually(lambda n=fence: script.count("requeue") == n - 1, what="the next wait")
+            await eventually(partial(_requeued, script, fence - 1), what="the next wait")
             await generations.assign(
                 world.client, script.request.task_id, script.card.model_copy(update={"fence": fence})
             )

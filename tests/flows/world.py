@@ -4,9 +4,10 @@ The fakes keep a small ledger of their own, so that each test can end with the m
 """
 
 import asyncio
+import contextlib
 import itertools
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -70,6 +71,7 @@ class Script:
     inspect_gate: asyncio.Event = field(default_factory=asyncio.Event)
     accepts: bool = True
     fetched: bool = True
+    """Whether a host that took the run fetched its order, as it does first of all."""
     run: Run = runs_at_once
     finish: asyncio.Event = field(default_factory=asyncio.Event)
     inspection: Failure | None = None
@@ -96,6 +98,7 @@ class World:
         self.client = client
         self.scripts: dict[str, Script] = {}
         self._numbers = itertools.count(1)
+        self._shared_card: str | None = None
 
     def script(
         self, *, cancellable: bool = True, waits: timedelta = timedelta(minutes=5), **kwargs: object
@@ -110,8 +113,25 @@ class World:
         script = Script(request=request, card=self.lease(number), **kwargs)  # type: ignore[arg-type]  # a test's own keywords
         script.hold_gate.set()
         script.inspect_gate.set()
+        if self._shared_card is not None:
+            script.card = script.card.model_copy(update={"card_uuid": self._shared_card})
         self.scripts[request.task_id] = script
         return script
+
+    @contextlib.asynccontextmanager
+    async def hosting(self) -> AsyncIterator[None]:
+        """Give the scripts made within one card, with its host."""
+        self._shared_card = f"card-{uuid.uuid4().hex[:8]}"
+        worker = Worker(
+            self.client,
+            task_queue=ids.card_queue(self._shared_card),
+            activities=[self.run_on_card],
+            max_concurrent_activities=1,
+            max_heartbeat_throttle_interval=timedelta(milliseconds=100),
+        )
+        async with worker:
+            yield
+        self._shared_card = None
 
     def lease(self, number: int, fence: int = 1) -> g.LeaseGrant:
         return g.LeaseGrant(
@@ -173,7 +193,7 @@ class World:
     async def requeue(self, order: g.Requeue) -> bool:
         script = self.scripts[order.task_id]
         script.log.append("requeue")
-        return order.never_ran or not script.fetched
+        return order.never_ran or not (script.orders and script.fetched)
 
     @activity.defn(name="advance")
     async def advance(self, step: g.Advance) -> None:
