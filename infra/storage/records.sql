@@ -6,7 +6,8 @@
 select pg_advisory_xact_lock(hashtextextended('blob:' || %(sha256)s, 0));
 
 -- name: claim_upload
--- Make the blob known and claim it, under the digest's lock. A repeated claim moves its time, which is the token
+-- Make the blob known and claim it, under the digest's lock; its bytes follow at once, so it counts as stored
+-- from here on, and the sweep looks for them. A repeated claim moves its time, which is the token
 -- of its latest owner. Both inserts read from `locked`, so neither begins before the lock is held.
 -- The commit isn't waited for on disk: a hold's own commit makes what came before it durable as well, and a
 -- claim that a crash of the database loses belonged to a request that was not admitted.
@@ -14,8 +15,9 @@ with locked as materialized (
     select pg_advisory_xact_lock(hashtextextended('blob:' || %(sha256)s, 0)),
            set_config('synchronous_commit', 'off', true)
 ), known as (
-    insert into blob (sha256, size, mime) select %(sha256)s, %(size)s, %(mime)s from locked
-    on conflict (sha256) do nothing
+    insert into blob (sha256, size, mime, stored_at)
+    select %(sha256)s, %(size)s, %(mime)s, clock_timestamp() from locked
+    on conflict (sha256) do update set stored_at = excluded.stored_at where blob.stored_at is null
 )
 insert into upload (sha256, account_id, operation_id, stored_at)
 select %(sha256)s, %(account_id)s, %(operation_id)s, clock_timestamp() from locked
