@@ -1,6 +1,6 @@
-"""Pictures in and out: any accepted file becomes raw 8-bit RGB(A) on disk, and raw rows become a PNG.
+"""Pictures in: any accepted file becomes raw 8-bit RGB(A) rows on disk.
 
-libvips streams both ways, so memory follows a row of tiles and not the picture. Formats that can't be
+libvips streams, so memory follows a row of tiles and not the picture. Formats that can't be
 streamed (progressive JPEG, interlaced PNG, WebP) are bounded by the model's limit on pixels.
 """
 
@@ -19,21 +19,15 @@ pyvips.cache_set_max(0)  # operations are never repeated here; the cache would o
 
 ORIENTATION_FIELD = "orientation"
 PROFILE_FIELD = "icc-profile-data"
-PIXELS_PER_MM = 72 / 25.4
-"""libvips always writes a resolution; 72 dpi is what viewers suppose where there is none."""
 ROWS_AT_ONCE = 128
 """At 8192 pixels wide and with alpha, 4 MiB."""
 
-Tick = Callable[[float], bool]
-"""Called with the fraction done; answering False stops the work."""
+Tick = Callable[[float], None]
+"""Hears the fraction done; what it raises ends the work."""
 
 
 class PictureBroken(Exception):
     """The file can't be decoded to its end."""
-
-
-class Stopped(Exception):
-    """A tick said to stop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +53,6 @@ def decode(source: Path, target: Path, tick: Tick) -> Decoded:
 
     Raises:
         PictureBroken: The file is damaged or no picture.
-        Stopped: The tick said so.
         OSError: The disk is full.
     """
     try:
@@ -81,8 +74,7 @@ def _copy_rows(image: Any, raster: Raster, tick: Tick) -> None:
         box = Box(0, top, image.width, min(ROWS_AT_ONCE, image.height - top))
         pixels = np.frombuffer(region.fetch(box.left, box.top, box.width, box.height), np.uint8)
         raster.write(box, pixels.reshape(box.height, box.width, image.bands))
-        if not tick(box.bottom / image.height):
-            raise Stopped
+        tick(box.bottom / image.height)
 
 
 def _orientation(image: Any) -> int:
@@ -105,43 +97,3 @@ def _as_rgb(image: Any) -> tuple[Any, bytes | None]:
     if image.format != "uchar":
         image = image.cast("uchar")
     return image[0:RGBA_BANDS] if image.bands > RGBA_BANDS else image, profile
-
-
-def encode(raster: Raster, target: Path, profile: bytes | None, tick: Tick) -> None:
-    """Write raw rows as PNG, with the profile and no other metadata.
-
-    Raises:
-        Stopped: The tick said so.
-        OSError: The disk is full.
-    """
-    watch = _Watch(tick)
-    try:
-        image = pyvips.Image.rawload(
-            str(raster.path), raster.width, raster.height, raster.bands, access="sequential"
-        ).copy(interpretation="srgb", xres=PIXELS_PER_MM, yres=PIXELS_PER_MM)
-        if profile is not None:
-            image.set_type(pyvips.GValue.blob_type, PROFILE_FIELD, profile)
-        watch.attach(image)
-        # Level 3 with one filter takes 0.6 s for 4096 x 4096; level 4 with all filters 1.2 s for a tenth less.
-        image.pngsave(str(target), compression=3, filter="sub", keep="icc")
-    except pyvips.Error as error:
-        if watch.stopped:
-            raise Stopped from error
-        raise OSError(f"can't write the PNG: {error}") from error
-
-
-class _Watch:
-    """Passes libvips's progress on and kills its pipeline when told to."""
-
-    def __init__(self, tick: Tick) -> None:
-        self.stopped = False
-        self._tick = tick
-
-    def attach(self, image: Any) -> None:
-        image.set_progress(True)
-        image.signal_connect("eval", self._on_progress)
-
-    def _on_progress(self, image: Any, progress: Any) -> None:
-        if not self.stopped and not self._tick(progress.percent / 100):
-            self.stopped = True
-            image.set_kill(True)

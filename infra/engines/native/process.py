@@ -26,9 +26,14 @@ STARTS_WITHIN_S = 20.0
 SILENT_MAX_S = 20.0
 """An engine that holds the lock and answers nothing for so long is hung, and is ended by force."""
 BACKOFF_MAX_S = 10.0
-PATIENT_THREADS = {"OMP_WAIT_POLICY": "PASSIVE"}
-"""ncnn's threads spin at each barrier otherwise: beside busy neighbours on two cores a tile took 11.6 s, with
-this 2.0 s; on an idle machine there is no difference."""
+RUNTIME = {
+    # ncnn's threads spin at each barrier otherwise: beside busy neighbours on two cores a tile took 11.6 s, with
+    # this 2.0 s; on an idle machine there is no difference.
+    "OMP_WAIT_POLICY": "PASSIVE",
+    # glibc raises this by itself up to 32 MiB and then keeps what was freed: 171 MiB after a run became 68.
+    "MALLOC_MMAP_THRESHOLD_": "1048576",
+}
+"""What the engine's libraries read from the environment when they are loaded."""
 LOG_BYTES_MAX = 1024 * 1024
 SOCKET_PATH_MAX = 100
 """Unix sockets take 107 bytes of path on Linux."""
@@ -117,7 +122,7 @@ class NativeProcess:
         self._child = os.posix_spawn(
             sys.executable,
             arguments,
-            environment_for_engines() | PATIENT_THREADS,
+            environment_for_engines() | RUNTIME,
             file_actions=[
                 (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
                 (os.POSIX_SPAWN_OPEN, 1, str(output), opened, 0o600),

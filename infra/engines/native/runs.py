@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from infra.engines.native.networks import NETWORKS, NetworkMissing
-from infra.engines.native.picture import PictureBroken, Stopped
+from infra.engines.native.picture import PictureBroken
 from infra.engines.native.records import Records, Result, ResultFile, RunFailure
-from infra.engines.native.upscale import Job, Upscaler
+from infra.engines.native.upscale import Job, Stopped, Upscaler
 from infra.engines.states import RunState
 
 QUEUE_MAX = 4

@@ -1,7 +1,6 @@
 """One run of `image_upscale`: decode, enlarge tile by tile, encode. Blocking; runs in a thread of its own."""
 
 import gc
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,8 @@ import numpy as np
 from infra.engines.native.alpha import FILL_STEPS, enlarge_alpha, spread_colours
 from infra.engines.native.geometry import RGBA_BANDS, Pixels, Tile, cross_fade
 from infra.engines.native.networks import NETWORKS, Network, halve, trim_memory
-from infra.engines.native.picture import Decoded, Stopped, decode, encode
+from infra.engines.native.picture import Decoded, decode
+from infra.engines.native.png import write_png
 from infra.engines.native.raster import Raster
 
 DECODED_AT = 0.02
@@ -19,6 +19,10 @@ TILED_AT = 0.95
 """Fractions of a run at which decoding and tiling end; encoding takes the rest."""
 ENCODED_AT = 0.99
 """A run never says 1 by itself: that is for a result that is stored."""
+
+
+class Stopped(Exception):
+    """Progress said to stop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,18 +64,24 @@ class Upscaler:
         """
         source_raw, target_raw = job.scratch.with_suffix(".in.raw"), job.scratch.with_suffix(".out.raw")
         partial = job.target.with_suffix(".part")
+
+        def tell(fraction: float) -> None:
+            if not progress(fraction):
+                raise Stopped
+
         try:
             network = self._load(job)
-            decoded = decode(job.source, source_raw, lambda done: progress(done * DECODED_AT))
-            enlarged = self._enlarge(network, job, decoded, target_raw, progress)
+            decoded = decode(job.source, source_raw, lambda done: tell(done * DECODED_AT))
+            enlarged = self._enlarge(network, job, decoded, target_raw, tell)
             source_raw.unlink()
-            encode(
-                enlarged,
-                partial,
-                decoded.profile,
-                lambda done: progress(TILED_AT + done * (ENCODED_AT - TILED_AT)),
-            )
-            _make_durable(partial, job.target)
+            with enlarged.open():
+                write_png(
+                    enlarged,
+                    partial,
+                    decoded.profile,
+                    lambda done: tell(TILED_AT + done * (ENCODED_AT - TILED_AT)),
+                )
+            partial.replace(job.target)  # the result exists whole or not at all
         finally:
             for path in (source_raw, target_raw, partial):
                 path.unlink(missing_ok=True)
@@ -92,7 +102,7 @@ class Upscaler:
         return self._network
 
     def _enlarge(
-        self, network: Network, job: Job, decoded: Decoded, target: Path, progress: Callable[[float], bool]
+        self, network: Network, job: Job, decoded: Decoded, target: Path, tell: Callable[[float], None]
     ) -> Raster:
         stored = decoded.raster
         width, height = decoded.orientation.upright_size(stored.width, stored.height)
@@ -103,8 +113,7 @@ class Upscaler:
             for done, tile in enumerate(tiling.tiles(width, height), start=1):
                 pixels = _enlarge_tile(network, decoded, tile, scale=job.scale)
                 _place(enlarged, tile, pixels, scale=job.scale)
-                if not progress(DECODED_AT + done / total * (TILED_AT - DECODED_AT)):
-                    raise Stopped
+                tell(DECODED_AT + done / total * (TILED_AT - DECODED_AT))
         return enlarged
 
 
@@ -139,13 +148,3 @@ def _place(enlarged: Raster, tile: Tile, pixels: Pixels, *, scale: int) -> None:
             enlarged.read(box), pixels, fade_left=tile.fade_left * scale, fade_top=tile.fade_top * scale
         )
     enlarged.write(box, pixels)
-
-
-def _make_durable(partial: Path, target: Path) -> None:
-    """The result exists whole or not at all, also after a power cut."""
-    handle = os.open(partial, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-    partial.replace(target)
