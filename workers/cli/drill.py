@@ -24,6 +24,7 @@ def kill_command(
     cases: Annotated[
         str, typer.Option(help="`all`, a number of cases, or names with commas, as api@running,postgres@settling.")
     ] = "all",
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the drill's stack running, to look at it.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Kill each process at each moment; every generation ends in the right picture or with its credits back."""
@@ -34,7 +35,7 @@ def kill_command(
     from workers.drill.course import kill_all  # noqa: PLC0415 - costs every other command half a second
 
     try:
-        figures = asyncio.run(kill_all(wanted, lambda text: steps.print(f"[dim]{text}[/]")))
+        figures = asyncio.run(kill_all(wanted, lambda text: steps.print(f"[dim]{text}[/]"), keep=keep))
     except StackFailed as error:
         fail(str(error), "holdfast doctor says what an installation lacks.")
     conclude(Report(figures), as_json=as_json)

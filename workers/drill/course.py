@@ -17,9 +17,9 @@ CREDITS = 1_000_000
 
 
 @asynccontextmanager
-async def prepared(tell: Callable[[str], None]) -> AsyncIterator[KillDrill]:
+async def prepared(tell: Callable[[str], None], *, keep: bool = False) -> AsyncIterator[KillDrill]:
     """A stack of its own with an account, and the undisturbed run done."""
-    async with temporary_stack(tell) as settings:
+    async with temporary_stack(tell, keep=keep) as settings:
         database = Database.from_settings(settings, application="drill")
         async with database, visitor(database, settings.public_url, credits=CREDITS, purpose="drill") as guest:
             drill = KillDrill(home=settings.home, database=database, visitor=guest, image=picture(SIDE, SIDE))
@@ -27,10 +27,10 @@ async def prepared(tell: Callable[[str], None]) -> AsyncIterator[KillDrill]:
             yield drill
 
 
-async def kill_all(cases: Sequence[Case], tell: Callable[[str], None]) -> list[Figure]:
+async def kill_all(cases: Sequence[Case], tell: Callable[[str], None], *, keep: bool = False) -> list[Figure]:
     """Run the cases one after the other; a figure for each, behind the count of those that ended right."""
     figures: list[Figure] = []
-    async with prepared(tell) as drill:
+    async with prepared(tell, keep=keep) as drill:
         for number, case in enumerate(cases, 1):
             ending = await drill.run(case)
             figures.append(ending.figure())

@@ -85,7 +85,7 @@ class KillDrill:
             task_id = await self._disturbed(case)
             return await self._ending(case, task_id, began)
         except (NotReached, NotRunning, TimeoutError, *_TROUBLES) as error:
-            note = f"{type(error).__name__}: {error}"
+            note = f"{type(error).__name__}: {error}" + (f" ({error.__cause__})" if error.__cause__ else "")
             return Ending(case.name, ok=False, seconds=time.monotonic() - began, note=note)
 
     async def _disturbed(self, case: Case) -> str:
@@ -127,7 +127,9 @@ class KillDrill:
     async def _ending(self, case: Case, task_id: str, began: float) -> Ending:
         async def ended() -> dict[str, Any]:
             task = await self._visitor.look(task_id)
-            return {} if task["status"] == "pending" else task
+            if task["status"] == "pending":
+                raise UnexpectedAnswer(f"{task_id} is still {task['phase']}, {task['credits']['status']}")
+            return task
 
         task = await eventually(ended, within_s=END_S, despite=_TROUBLES)
         seconds = time.monotonic() - began
@@ -186,7 +188,11 @@ class KillDrill:
                 pid_of(victim, self._home)
             async with self._database.read() as reader:
                 free = await reader.value(_QUERIES["free_cards"])
-            return bool(free) and await self._visitor.model_is_ready()
+            if not free:
+                raise NotRunning("no card takes work")
+            if not await self._visitor.model_is_ready():
+                raise NotRunning("the model isn't ready")
+            return True
 
         await eventually(whole, within_s=WHOLE_S, despite=(NotRunning, *_TROUBLES))
 

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from infra.local.layout import Layout
 from infra.local.stack import as_environment, with_stack
 from infra.settings import Settings
 from workers.drill.cases import POINTS
@@ -24,8 +25,10 @@ class StackFailed(Exception):
 
 
 @asynccontextmanager
-async def temporary_stack(tell: Callable[[str], None]) -> AsyncIterator[Settings]:
+async def temporary_stack(tell: Callable[[str], None], *, keep: bool = False) -> AsyncIterator[Settings]:
     """Bring a stack up in a new folder and take it down again; the settings name where its parts are.
+
+    With `keep` it is left running, to be looked at.
 
     Raises:
         StackFailed: It did not come up.
@@ -37,11 +40,14 @@ async def temporary_stack(tell: Callable[[str], None]) -> AsyncIterator[Settings
         await _holdfast(settings, "up", "--detach")
         yield with_stack(settings)
     finally:
-        tell("taking it down")
-        try:
-            await _holdfast(settings, "down")
-        finally:
-            await asyncio.to_thread(shutil.rmtree, home, ignore_errors=True)
+        if keep:
+            tell(f"left running: HOLDFAST_HOME={home} holdfast status")
+        else:
+            tell("taking it down")
+            try:
+                await _holdfast(settings, "down")
+            finally:
+                await asyncio.to_thread(_remove, settings)
 
 
 def _own(home: Path) -> Settings:
@@ -49,6 +55,13 @@ def _own(home: Path) -> Settings:
     return Settings(
         home=home, api_port=0, api_public_url=None, api_internal_url=None, fault_points=",".join(POINTS), **nowhere
     )
+
+
+def _remove(settings: Settings) -> None:
+    """All that the stack wrote: run by root, its database may lie outside its home."""
+    layout = Layout(settings.home)
+    for folder in (layout.postgres, layout.socket, layout.home):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 async def _holdfast(settings: Settings, *arguments: str) -> None:
