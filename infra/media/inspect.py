@@ -8,8 +8,6 @@ from infra.media.sniff import HEAD_BYTES, sniff, walk_png
 from workflows.contracts.failures import Code, Failure
 from workflows.contracts.media import MediaContract
 
-BLACK = 2 / 255
-"""A picture with no brighter value is black; engines that overflow to NaN give exactly 0."""
 BLANK_OUTPUT_RANGE = 2 / 255
 """A picture whose widest band spans no more is of one colour."""
 
@@ -44,10 +42,9 @@ def _judge_pixels(path: Path, contract: MediaContract, mime: str) -> Measured | 
     if mismatch is not None:
         return _broken(contract, mismatch)
     spread = vips.decode(path, mime)
-    if not contract.may_be_blank and spread.highest <= BLACK:
-        return _collapsed(contract, "black all over")
     if not contract.may_be_blank and spread.widest <= BLANK_OUTPUT_RANGE:
-        return _collapsed(contract, "of one colour all over")
+        black = spread.highest <= BLANK_OUTPUT_RANGE  # engines that overflow to NaN give exactly 0
+        return _collapsed(contract, "black all over" if black else "of one colour all over")
     return Measured(mime=mime, width=header.width, height=header.height)
 
 

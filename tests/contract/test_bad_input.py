@@ -205,6 +205,7 @@ async def test_a_body_of_200_mb_is_not_read_to_its_end(world: World, user: User)
 
     assert b" 413 " in answer.split(b"\r\n")[0]
     assert b"payload_too_large" in answer
+    assert b"connection: close" in answer
     assert sent < 16 * MIB
     await assert_nothing_happened(world, user)
 
@@ -214,6 +215,7 @@ async def test_an_announced_body_of_200_mb_is_refused_before_it_is_read(world: W
 
     assert b" 413 " in answer.split(b"\r\n")[0]
     assert b"The body has 200000000 bytes or more" in answer
+    assert b"connection: close" in answer
     assert sent < 8 * MIB
     await assert_nothing_happened(world, user)
 
@@ -222,6 +224,7 @@ async def test_a_stranger_is_answered_before_the_body_is_read(world: World, user
     sent, answer = await _send_slowly(world, {"X-IC-Operation-ID": "op-1"}, announce=True)
 
     assert b" 401 " in answer.split(b"\r\n")[0]
+    assert b"connection: close" in answer
     assert sent < 8 * MIB
     assert world.spooled() == []
 

@@ -61,12 +61,22 @@ def test_an_output_that_breaks_its_contract_is_no_result(
     assert str(path) not in failure.message
 
 
-@pytest.mark.parametrize("content", [solid(0), solid(2), solid(255), solid(0, "L"), solid(90)])
-def test_a_collapse_to_one_colour_has_its_own_code(path: Path, content: bytes) -> None:
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (solid(0), "black"),
+        (solid(2), "black"),
+        (solid(255), "one colour"),
+        (solid(0, "L"), "black"),
+        (solid(90), "one colour"),
+    ],
+)
+def test_a_collapse_to_one_colour_has_its_own_code(path: Path, content: bytes, says: str) -> None:
     path.write_bytes(content)
     failure = judge(path, contract())
 
     assert isinstance(failure, Failure)
+    assert says in failure.message
     assert failure.code is Code.IMAGE_OUTPUT_LOCAL_BLACK_COLLAPSE
     assert isinstance(judge(path, contract(may_be_blank=True)), Measured), "a blank input gives a blank output"
 
