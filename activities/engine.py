@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+from collections.abc import Callable
+from typing import Any
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
@@ -22,6 +24,10 @@ class EngineActivities:
     def __init__(self, desk: CardDesk) -> None:
         """Serve this card only."""
         self._desk = desk
+
+    def all(self) -> list[Callable[..., Any]]:
+        """What the card's worker registers."""
+        return [self.run_on_card]
 
     @activity.defn(name="run_on_card")
     async def run_on_card(self, order: RunOrder) -> RunOutcome:

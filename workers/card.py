@@ -25,7 +25,7 @@ def card_worker(client: Client, desk: CardDesk) -> Worker:
     return Worker(
         client,
         task_queue=ids.card_queue(desk.card_uuid),
-        activities=[EngineActivities(desk).run_on_card],
+        activities=EngineActivities(desk).all(),
         max_concurrent_activities=1,
         max_concurrent_activity_task_polls=1,
         graceful_shutdown_timeout=GRACE,

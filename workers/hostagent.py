@@ -16,8 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import structlog
-from infra.telemetry import configure_logging
-from infra.temporal.connection import connect
 from temporalio.client import Client
 
 from activities.card_desk import CardDesk
@@ -30,6 +28,8 @@ from infra.gpu.nvml import NvmlInventory
 from infra.hosts.client import HostClient
 from infra.hosts.journal import Journal, JournalUnwritable
 from infra.settings import Settings
+from infra.telemetry import configure_logging
+from infra.temporal.connection import connect
 from workers.card import serve_card
 from workers.reporting import Reporter
 from workers.strays import keep_settling, settle_at_start
