@@ -3,7 +3,6 @@
 import hashlib
 import os
 import stat
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +10,8 @@ SOCKET_FOLDER_MAX = 85
 """Unix sockets take 107 bytes of path on Linux; Postgres adds `/.s.PGSQL.5432.lock`."""
 ROOTS_STATE = Path("/var/lib/holdfast")
 """For a stack run by root whose home the unprivileged database user can't reach."""
+SHORT = Path("/tmp")  # noqa: S108 - the folder made in it is checked to be ours
+"""For sockets whose home is too long. Not TMPDIR, in which a supervisor and a later command line may differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,18 +47,39 @@ class Layout:
 
     @property
     def postgres(self) -> Path:
-        """Postgres' data; elsewhere when root runs the stack and the database's user couldn't get at it."""
-        if os.geteuid() == 0 and not reachable_by_others(self.home):
-            return ROOTS_STATE / self.key / "postgres"
-        return self.home / "postgres"
+        """Postgres' data; elsewhere when root runs the stack and the database's user couldn't get at it.
+
+        Where data lie already decides: a mode that somebody changed later must not make them seem lost.
+        """
+        beside, apart = self.home / "postgres", ROOTS_STATE / self.key / "postgres"
+        if os.geteuid() != 0 or (beside / "data").exists():
+            return beside
+        if (apart / "data").exists() or not reachable_by_others(self.home):
+            return apart
+        return beside
 
     @property
     def socket(self) -> Path:
-        """The folder of Postgres' socket: beside its data, or in the temporary folder when that is too long."""
+        """The folder of Postgres' socket: beside its data, or in `SHORT` when that is too long."""
         beside = self.postgres / "socket"
         if len(os.fsencode(beside)) <= SOCKET_FOLDER_MAX:
             return beside
-        return Path(tempfile.gettempdir()) / f"holdfast-{os.geteuid()}-{self.key}"
+        return SHORT / f"holdfast-{os.geteuid()}-{self.key}"
+
+    @property
+    def host(self) -> Path:
+        """The card host's journal and working files."""
+        return self.home / "host"
+
+    @property
+    def engines(self) -> Path:
+        """One folder an engine: its socket, lock and results."""
+        return self.home / "engines"
+
+    @property
+    def restoring(self) -> Path:
+        """Is there while a restore is under way, and stays when it was cut off: then nothing may start."""
+        return self.run / "restoring"
 
     @property
     def key(self) -> str:

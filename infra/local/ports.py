@@ -1,5 +1,6 @@
 """Ports of one stack: chosen free once, then kept, so that addresses stay good over restarts."""
 
+import contextlib
 import json
 import socket
 from pathlib import Path
@@ -30,12 +31,16 @@ def choose(path: Path, *, api: int = 0) -> Ports:
         OSError: The port that the operator fixed is taken.
     """
     kept = read(path)
-    chosen = {name: _free(getattr(kept, name) if kept else 0, strict=False) for name in Ports.model_fields}
-    if api:
-        chosen["api"] = _free(api, strict=True)
+    with contextlib.ExitStack() as held:  # each stays bound until all are chosen, or two could be the same
+        chosen = {"api": _bound(held, api, strict=True)} if api else {}
+        for name in Ports.model_fields:
+            if name not in chosen:
+                chosen[name] = _bound(held, getattr(kept, name) if kept else 0, strict=False)
     ports = Ports(**chosen)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(ports.model_dump_json())
+    staged = path.with_suffix(".new")
+    staged.write_text(ports.model_dump_json())
+    staged.replace(path)
     return ports
 
 
@@ -47,15 +52,15 @@ def read(path: Path) -> Ports | None:
         return None
 
 
-def _free(wanted: int, *, strict: bool) -> int:
-    with socket.socket() as probe:
-        # As servers do: a port in TIME_WAIT from our own last run is free.
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", wanted))
-        except OSError:
-            if strict:
-                raise
-            probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+def _bound(held: contextlib.ExitStack, wanted: int, *, strict: bool) -> int:
+    probe = held.enter_context(socket.socket())
+    # As servers do: a port in TIME_WAIT from our own last run is free.
+    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        probe.bind(("127.0.0.1", wanted))
+    except OSError:
+        if strict:
+            raise
+        probe.bind(("127.0.0.1", 0))
+    port: int = probe.getsockname()[1]
+    return port

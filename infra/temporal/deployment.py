@@ -11,13 +11,15 @@ import structlog
 from google.protobuf.field_mask_pb2 import FieldMask
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.deployment.v1 import WorkerDeploymentVersion as ApiVersion
+from temporalio.api.enums.v1 import WorkflowExecutionStatus
 from temporalio.api.workflow.v1 import VersioningOverride, WorkflowExecutionOptions
 from temporalio.api.workflowservice.v1 import (
     DescribeWorkerDeploymentRequest,
+    DescribeWorkflowExecutionRequest,
     SetWorkerDeploymentCurrentVersionRequest,
     UpdateWorkflowExecutionOptionsRequest,
 )
-from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from workflows.contracts import names, queues
@@ -27,7 +29,13 @@ log = structlog.get_logger(__name__)
 BUILD_ID_CHARS = 16
 _DEADLINE = timedelta(seconds=5)
 _POLL_S = 0.1
-_NOT_YET = (RPCStatusCode.NOT_FOUND, RPCStatusCode.FAILED_PRECONDITION, RPCStatusCode.UNAVAILABLE)
+_NOT_YET = (
+    RPCStatusCode.NOT_FOUND,
+    RPCStatusCode.FAILED_PRECONDITION,  # the version hasn't polled every queue of the current one
+    RPCStatusCode.UNAVAILABLE,
+    RPCStatusCode.DEADLINE_EXCEEDED,
+    RPCStatusCode.RESOURCE_EXHAUSTED,
+)
 
 
 @cache
@@ -84,31 +92,47 @@ async def stranded(client: Client, build: str) -> list[str]:
     query = f"WorkflowType = '{names.GENERATION_WORKFLOW}' AND ExecutionStatus = 'Running'"
     found = []
     async for execution in client.list_workflows(query):
-        description = await client.get_workflow_handle(execution.id).describe()
-        pinned = description.raw_description.workflow_execution_info.versioning_info.deployment_version.build_id
-        if description.status is WorkflowExecutionStatus.RUNNING and pinned and pinned != build:
+        request = DescribeWorkflowExecutionRequest(
+            namespace=client.namespace, execution=WorkflowExecution(workflow_id=execution.id)
+        )
+        try:
+            answer = await client.workflow_service.describe_workflow_execution(request, timeout=_DEADLINE)
+        except RPCError as error:
+            if error.status is RPCStatusCode.NOT_FOUND:
+                continue  # visibility lags behind a workflow's end
+            raise
+        info = answer.workflow_execution_info
+        pinned = info.versioning_info.deployment_version.build_id
+        if info.status == WorkflowExecutionStatus.WORKFLOW_EXECUTION_STATUS_RUNNING and pinned not in {"", build}:
             found.append(execution.id)
     return found
 
 
-async def move(client: Client, workflow_id: str, build: str) -> None:
-    """Pin one open generation to `build`. Replay must hold: the embedded stack runs one version at a time."""
-    await client.workflow_service.update_workflow_execution_options(
-        UpdateWorkflowExecutionOptionsRequest(
-            namespace=client.namespace,
-            workflow_execution=WorkflowExecution(workflow_id=workflow_id),
-            workflow_execution_options=WorkflowExecutionOptions(
-                versioning_override=VersioningOverride(
-                    pinned=VersioningOverride.PinnedOverride(
-                        behavior=VersioningOverride.PINNED_OVERRIDE_BEHAVIOR_PINNED,
-                        version=ApiVersion(deployment_name=queues.DEPLOYMENT, build_id=build),
-                    )
+async def move(client: Client, workflow_id: str, build: str) -> bool:
+    """Pin one open generation to `build`; False when it ended meanwhile.
+
+    Replay must hold: the embedded stack runs one version at a time.
+    """
+    request = UpdateWorkflowExecutionOptionsRequest(
+        namespace=client.namespace,
+        workflow_execution=WorkflowExecution(workflow_id=workflow_id),
+        workflow_execution_options=WorkflowExecutionOptions(
+            versioning_override=VersioningOverride(
+                pinned=VersioningOverride.PinnedOverride(
+                    behavior=VersioningOverride.PINNED_OVERRIDE_BEHAVIOR_PINNED,
+                    version=ApiVersion(deployment_name=queues.DEPLOYMENT, build_id=build),
                 )
-            ),
-            update_mask=FieldMask(paths=["versioning_override"]),
+            )
         ),
-        timeout=_DEADLINE,
+        update_mask=FieldMask(paths=["versioning_override"]),
     )
+    try:
+        await client.workflow_service.update_workflow_execution_options(request, timeout=_DEADLINE)
+    except RPCError as error:
+        if error.status is RPCStatusCode.NOT_FOUND:
+            return False
+        raise
+    return True
 
 
 def _sources(folder: Traversable, path: str) -> list[tuple[str, bytes]]:

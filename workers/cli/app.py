@@ -1,8 +1,10 @@
 """The root of the command line: every command in one list."""
 
+from collections.abc import Callable
+
 import typer
 
-from workers.cli import accounts, demo, develop, ledger, stack, temporal
+from workers.cli import accounts, backup, demo, develop, doctor, ledger, stack, sweep, temporal
 from workers.cli.bench import bench
 from workers.cli.drill import drill
 
@@ -12,9 +14,11 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_show_locals=False,
 )
-for command in (stack.up, stack.down, stack.status, stack.logs, stack.reset, demo.demo):
-    app.command()(command)
-for command in (develop.check,):
+COMMANDS: tuple[Callable[..., None], ...] = (
+    *(stack.up, stack.down, stack.status, stack.logs, stack.reset),
+    *(demo.demo, doctor.doctor, backup.backup, backup.restore, sweep.sweep, develop.check),
+)
+for command in COMMANDS:
     app.command()(command)
 app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(develop.test)
 app.add_typer(accounts.group, name="account")

@@ -11,11 +11,13 @@ from pathlib import Path
 
 import psutil
 
+from infra.engines.native.process import stop_engines
 from infra.local.layout import Layout
 from infra.settings import Settings
 from workers.supervisor import state
 from workers.supervisor.part import end_orphan
 from workers.supervisor.plan import STOP_ORDER
+from workers.supervisor.sole import ALREADY_RUNS, sole_supervisor
 from workers.supervisor.state import StackState
 
 START_S = 180.0
@@ -50,6 +52,8 @@ def start(settings: Settings, say: Say) -> StackState:
     process = _spawn(settings) if running is None else None
     deadline = time.monotonic() + START_S
     for told in _steps(settings, say, deadline):
+        if process is not None and process.poll() == ALREADY_RUNS:
+            process = None  # somebody else's start was quicker; that one is followed
         if process is not None and process.poll() is not None:
             log = Layout(settings.home).logs / "supervisor.log"
             raise StackFailedError(f"The supervisor ended while it was {told.step or 'starting'}. See {log}")
@@ -72,7 +76,7 @@ def stop(settings: Settings, say: Say) -> bool:
         left = state.read(_state_file(settings))
         parts = {part.name: part for part in left.parts} if left else {}
         ended = [end_orphan(parts[name], patience_s=_ORPHAN_S) for name in STOP_ORDER if name in parts]
-        return any(ended)
+        return bool(stop_engines(settings.home)) or any(ended)
     os.kill(running.pid, signal.SIGTERM)
     for _ in _steps(settings, say, time.monotonic() + STOP_S):
         if not running.alive:
@@ -82,14 +86,20 @@ def stop(settings: Settings, say: Say) -> bool:
 
 @contextmanager
 def stopped(settings: Settings) -> Iterator[None]:
-    """Insist that nothing runs, for work on the data themselves.
+    """Insist that nothing runs, and that nothing starts meanwhile; for work on the data themselves.
 
     Raises:
         StackFailedError: The stack runs.
     """
+    running = StackFailedError("The stack is running. Stop it first: holdfast down")
     if current(settings) is not None:
-        raise StackFailedError("The stack is running. Stop it first: holdfast down")
-    yield
+        raise running
+    stop(settings, lambda _: None)  # what a killed supervisor left behind writes to the data still
+    try:
+        with sole_supervisor(Layout(settings.home)):
+            yield
+    except BlockingIOError as error:
+        raise running from error
 
 
 def _spawn(settings: Settings) -> psutil.Popen:

@@ -175,12 +175,15 @@ def end_orphan(state: PartState, *, patience_s: float) -> bool:
     """
     if state.pid is None or state.started_at is None or not is_same_process(state.pid, state.started_at):
         return False
-    process = psutil.Process(state.pid)
-    # Postgres' fast shutdown is SIGINT; with SIGTERM it would wait for its clients to leave.
-    process.send_signal(signal.SIGINT if state.name == "postgres" else signal.SIGTERM)
     try:
-        process.wait(patience_s)
-    except psutil.TimeoutExpired:
-        process.kill()
-        process.wait(patience_s)
+        process = psutil.Process(state.pid)
+        # Postgres' fast shutdown is SIGINT; with SIGTERM it would wait for its clients to leave.
+        process.send_signal(signal.SIGINT if state.name == "postgres" else signal.SIGTERM)
+        try:
+            process.wait(patience_s)
+        except psutil.TimeoutExpired:
+            process.kill()
+            process.wait(patience_s)
+    except psutil.NoSuchProcess:
+        return False  # it ended by itself meanwhile
     return True

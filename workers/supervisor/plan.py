@@ -11,7 +11,7 @@ import httpx
 from infra.local import temporal as temporal_server
 from infra.local.layout import Layout
 from infra.local.ports import Ports
-from infra.local.postgres import EmbeddedPostgres
+from infra.local.postgres import ENVIRONMENT, EmbeddedPostgres
 from infra.local.stack import as_environment
 from infra.settings import Settings
 from infra.temporal.configuration import read_configuration
@@ -23,6 +23,7 @@ STOP_ORDER = ("api", "hostagent", "orchestrator", "media", "temporal", "postgres
 WORKER_STOP_S = 40.0
 """Longer than any worker's own drain, so that force is for the stuck only."""
 _ASK_S = 1.0
+_EVERYWHERE = ("", "0.0.0.0", "::")  # noqa: S104 - recognised, not bound
 _ARENAS = "2"
 """glibc gives each thread an arena of its own; two keep a Python process of ours about 30 MiB smaller."""
 
@@ -33,7 +34,7 @@ def postgres(layout: Layout) -> PartSpec:
     return PartSpec(
         name="postgres",
         argv=server.argv(),
-        environment={"PATH": os.environ.get("PATH", ""), "LC_ALL": "C"},
+        environment=ENVIRONMENT,
         answers=lambda: asyncio.to_thread(server.answers),
         user=server.user,
         group=server.group,
@@ -56,13 +57,14 @@ def worker(name: str, settings: Settings) -> PartSpec:
     environment = {key: value for key, value in os.environ.items() if not key.startswith("HOLDFAST_")}
     environment |= as_environment(settings)
     environment |= {"MALLOC_ARENA_MAX": _ARENAS, "PYTHONSAFEPATH": "1", "PYTHONUNBUFFERED": "1"}
-    answers = _lives(f"http://127.0.0.1:{settings.api_port}/live") if name == "api" else _at_once
+    listens = "127.0.0.1" if settings.api_host in _EVERYWHERE else settings.api_host
+    answers = _lives(f"http://{listens}:{settings.api_port}/live") if name == "api" else _at_once
     return PartSpec(
         name=name,
         argv=[sys.executable, "-m", f"workers.{name}"],
         environment=environment,
         answers=answers,
-        stop_s=40.0,
+        stop_s=WORKER_STOP_S,
     )
 
 

@@ -1,12 +1,10 @@
 """`python -m workers.supervisor.supervisor`: brings the stack up and keeps it up until SIGTERM."""
 
 import asyncio
-import contextlib
-import fcntl
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
 
@@ -15,7 +13,7 @@ import structlog
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from infra.db import Database
+from infra.db import Database, DatabaseTrouble
 from infra.db.migrate import migrate
 from infra.engines.native.process import stop_engines
 from infra.local import ports as ports_file
@@ -32,6 +30,8 @@ from infra.temporal.connection import connect
 from workers import demo_account
 from workers.supervisor import plan, state
 from workers.supervisor.part import Part, PartSpec, end_orphan
+from workers.supervisor.sole import ALREADY_RUNS, sole_supervisor
+from workers.sweep import YOUNG, TemporalSilentError, sweep
 
 PATIENCE = timedelta(seconds=120)
 """For each step of coming up; on a loaded machine the slowest, Postgres' first start, takes 10 s."""
@@ -41,6 +41,10 @@ LOG_LOOK_S = 30.0
 _RETRY_S = 0.1
 
 log = structlog.get_logger(__name__)
+
+
+class HalfRestoredError(Exception):
+    """A restore was cut off, and what lies here is half of it. Repeat `holdfast restore FILE --replace`."""
 
 
 class Supervisor:
@@ -78,6 +82,9 @@ class Supervisor:
         return 1 if self._failure else 0
 
     async def _come_up(self) -> None:
+        if self._layout.restoring.exists():
+            self._step = "looking at the data"
+            raise HalfRestoredError(HalfRestoredError.__doc__)
         self._say("ending what an earlier run left behind")
         await asyncio.to_thread(self._end_orphans)
         secret.ensure(self._layout.secrets)
@@ -93,6 +100,7 @@ class Supervisor:
             self._start(plan.temporal(settings, self._layout, ports))
         await self._prepare_database(settings)
         client = await self._prepare_temporal(settings)
+        await self._sweep(settings, client)
         if settings.database_url != self._operators.database_url:
             self._say("making the demo account")
             await self._demo_account(settings)
@@ -138,11 +146,30 @@ class Supervisor:
                     log.info("temporal_applied", changed=[change.what for change in changed])
                     return client
 
+    async def _sweep(self, settings: Settings, client: Client) -> None:
+        """Mend what a lost, restored or meddled-with Temporal database left, before anything new is admitted."""
+        self._say("comparing what is held with what runs")
+        own = self._operators.database_url is None and self._operators.temporal_address is None
+        async with (
+            Database.from_settings(settings, application="supervisor", pool_max=2) as database,
+            asyncio.timeout(PATIENCE.total_seconds()),
+        ):
+            while True:
+                try:
+                    # In a stack of our own nothing runs yet that could be in the middle of an admission.
+                    found = await sweep(database, client, older_than=timedelta(0) if own else YOUNG)
+                except (TemporalSilentError, DatabaseTrouble) as error:
+                    log.warning("sweep_repeated", reason=str(error))
+                    await asyncio.sleep(_RETRY_S)
+                else:
+                    log.info("swept", **asdict(found))
+                    return
+
     async def _adopt_stranded(self, client: Client, build: str) -> None:
         """One build runs here at a time, so what another one began goes on under this one, or would never end."""
         for workflow_id in await deployment.stranded(client, build):
-            await deployment.move(client, workflow_id, build)
-            log.warning("generation_moved_to_this_build", task_id=workflow_id, build=build)
+            if await deployment.move(client, workflow_id, build):
+                log.warning("generation_moved_to_this_build", task_id=workflow_id, build=build)
 
     async def _go_down(self) -> None:
         self._ready = False
@@ -194,23 +221,6 @@ class Supervisor:
             await asyncio.sleep(LOG_LOOK_S)
 
 
-@contextlib.contextmanager
-def sole_supervisor(layout: Layout) -> Iterator[None]:
-    """Be the only one of this home.
-
-    Raises:
-        BlockingIOError: Another one runs.
-    """
-    for folder in (layout.home, layout.run, layout.logs):
-        folder.mkdir(parents=True, exist_ok=True)
-    handle = os.open(layout.run / "supervisor.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    finally:
-        os.close(handle)
-
-
 def main() -> int:
     """Supervise the home that the environment names."""
     settings = Settings()
@@ -220,7 +230,7 @@ def main() -> int:
             return asyncio.run(Supervisor(settings).run())
     except BlockingIOError:
         log.error("already_running", home=str(settings.home))  # noqa: TRY400 - the line says it all
-        return 3
+        return ALREADY_RUNS
 
 
 if __name__ == "__main__":
