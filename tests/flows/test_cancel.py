@@ -53,7 +53,7 @@ async def test_an_engine_that_goes_on_gets_the_answer_requested_and_finishes(wor
         while not script.finish.is_set():
             activity.heartbeat()
             try:
-                await asyncio.sleep(0.05)
+                await asyncio.sleep(0.05)  # the engine's own pace
             except asyncio.CancelledError:
                 script.log.append("not listening")
         return finished()

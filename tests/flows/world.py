@@ -42,7 +42,7 @@ async def runs_until_told(script: "Script", order: g.RunOrder) -> g.RunOutcome:
     try:
         while not script.finish.is_set():
             activity.heartbeat()
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.05)  # the engine's own pace
     except asyncio.CancelledError:
         script.log.append("engine stopped")
         return g.RunOutcome(verdict=RunVerdict.CANCELED, evidence="the engine confirmed")

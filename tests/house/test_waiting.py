@@ -22,9 +22,15 @@ def sleeps(module: Module) -> Iterator[Breach]:
         if (
             isinstance(node, ast.Call)
             and resolved(module, node.func) in _SLEEPS
+            and not _yields(node)
             and not module.comments.get(node.lineno)
         ):
             yield module.breach(node, f"sleeps; wait with {OWNER}, or say on the line why it isn't a wait")
+
+
+def _yields(call: ast.Call) -> bool:
+    """`sleep(0)` waits for nothing: it gives the event loop one turn."""
+    return len(call.args) == 1 and isinstance(call.args[0], ast.Constant) and call.args[0].value == 0
 
 
 def test_no_test_waits_by_sleeping() -> None:
@@ -34,4 +40,5 @@ def test_no_test_waits_by_sleeping() -> None:
 def test_a_bare_sleep_is_caught_and_an_explained_one_is_not() -> None:
     assert list(sleeps(sample("import time\ntime.sleep(1)\n")))
     assert list(sleeps(sample("from asyncio import sleep\nasync def f(): await sleep(1)\n")))
+    assert not list(sleeps(sample("import asyncio\nasync def f(): await asyncio.sleep(0)\n")))
     assert not list(sleeps(sample("import time\ntime.sleep(1)  # the engine itself is this slow\n")))

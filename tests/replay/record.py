@@ -229,9 +229,9 @@ async def record(wanted: set[str]) -> list[Path]:
 
 
 def _nameless(part: Any) -> Any:
-    """The history without the process and the machine that recorded it."""
+    """The history without the process and the machine that recorded it; stack traces are full of its paths."""
     if isinstance(part, dict):
-        return {key: _nameless(value) for key, value in part.items()}
+        return {key: _nameless(value) for key, value in part.items() if key != "stackTrace"}
     if isinstance(part, str):
         return part.replace(f"{os.getpid()}@{socket.gethostname()}", "recorder")
     return [_nameless(each) for each in part] if isinstance(part, list) else part
