@@ -19,8 +19,6 @@ import structlog
 from temporalio.client import Client
 
 from activities.card_desk import CardDesk
-from infra.engines.fake.engine import FakeEngine
-from infra.engines.fake.script import Script
 from infra.engines.native.process import NativeProcess
 from infra.engines.port import EngineKeeper
 from infra.gpu.cpu import CpuInventory
@@ -102,6 +100,10 @@ class HostAgent:
 
     def _keeper(self, card_uuid: str) -> EngineKeeper:
         if self._settings.engine == "fake":
+            # Drills only; it draws pictures, with a library that no other agent has to load.
+            from infra.engines.fake.engine import FakeEngine  # noqa: PLC0415 - as said above
+            from infra.engines.fake.script import Script  # noqa: PLC0415 - as said above
+
             log.warning("fake_engine", scripts=self._settings.fake_scripts)
             return FakeEngine(Script.parse(self._settings.fake_scripts))
         folder = self._settings.home / "engines" / card_uuid

@@ -5,7 +5,6 @@ agent can be restarted in the middle of a run. Who holds the folder's lock is th
 """
 
 import asyncio
-import fcntl
 import hashlib
 import os
 import signal
@@ -17,7 +16,7 @@ from pathlib import Path
 import structlog
 
 from infra.engines.native.driver import NativeEngine
-from infra.engines.native.server import LOCK_NAME, engine_version
+from infra.engines.native.identity import LOCK_NAME, engine_version, holder
 from infra.settings import environment_for_engines
 
 LOOK_EACH_S = 0.25
@@ -162,22 +161,6 @@ class NativeProcess:
         if pid:
             log.warning("engine_ended", pid=pid, code=os.waitstatus_to_exitcode(status))
             self._child = None
-
-
-def holder(folder: Path) -> int | None:
-    """The pid of the engine that has a folder; None when none has."""
-    try:
-        handle = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return None
-    try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        text = os.pread(handle, 32, 0).strip()
-        return int(text) if text.isdigit() else None
-    finally:
-        os.close(handle)
-    return None
 
 
 def stop_engine(folder: Path, *, grace_s: float) -> bool:

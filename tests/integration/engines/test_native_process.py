@@ -9,7 +9,8 @@ import psutil
 import pytest
 from PIL import Image
 
-from infra.engines.native.process import NativeProcess, holder, socket_path, stop_engines
+from infra.engines.native.identity import holder
+from infra.engines.native.process import NativeProcess, socket_path, stop_engines
 from infra.engines.native.records import RETENTION_S, Records, Result
 from infra.engines.port import Engine, Sighting
 from infra.engines.states import RunState
