@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 
-from infra.engines.native.process import holder
+from infra.engines.native.identity import holder
 from infra.local.layout import Layout
 from workers.bench.pictures import picture
 from workers.bench.visitor import Visitor

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from infra.db import Database, DatabaseTrouble, Reader, Row, load
+from infra.db import Database, DatabaseTrouble, Row, Tx, load
 from workers.drill.awaiting import eventually
 from workers.drill.cases import Moment, Victim
 from workers.drill.processes import resume, stop
@@ -87,13 +87,11 @@ async def _at_work(database: Database) -> AsyncIterator[Reached]:
 async def _locked(database: Database, lock: str, *, account_id: str | None) -> AsyncIterator[Reached]:
     """Take the lock once the run is on its way, and keep it until the block ends."""
     async with contextlib.AsyncExitStack() as stack:
-        held: list[Reader] = []
 
         async def reached(task_id: str) -> None:
             await _phase(database, task_id, Phase.RUNNING)
             tx = await stack.enter_async_context(_forgiving(database))
-            await tx.all(_QUERIES[lock], **({"account_id": account_id} if account_id else {}))
-            held.append(tx)
+            await tx.run(_QUERIES[lock], **({"account_id": account_id} if account_id else {}))
             # Somebody waits for it: that step is being tried right now.
             await eventually(lambda: tx.value(_QUERIES["waiting_for_me"]), within_s=REACH_S, each_s=LOOK_EACH_S)
 
@@ -101,7 +99,7 @@ async def _locked(database: Database, lock: str, *, account_id: str | None) -> A
 
 
 @asynccontextmanager
-async def _forgiving(database: Database) -> AsyncIterator[Reader]:
+async def _forgiving(database: Database) -> AsyncIterator[Tx]:
     """A transaction that may lose its server: then the lock is gone with it, which is all that its end means."""
     with contextlib.suppress(DatabaseTrouble):
         async with database.transaction() as tx:

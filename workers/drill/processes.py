@@ -6,7 +6,7 @@ from pathlib import Path
 
 import psutil
 
-from infra.engines.native.process import holder
+from infra.engines.native.identity import holder
 from infra.local.layout import Layout
 from workers.drill.cases import Victim
 from workers.supervisor import state
