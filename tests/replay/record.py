@@ -185,6 +185,13 @@ async def silent_host_then_found(world: World) -> Script:
     return script
 
 
+async def taken_up_again(world: World) -> Script:
+    script = world.script(run=says(finished()))
+    script.card = script.card.model_copy(update={"accepted": False})
+    await generations.resume(world.client, script.request)
+    return script
+
+
 PATHS: tuple[Callable[[World], Awaitable[Script]], ...] = (
     delivered,
     refused,
@@ -204,6 +211,7 @@ PATHS: tuple[Callable[[World], Awaitable[Script]], ...] = (
     unknown_then_raised,
     unknown_then_released_by_manifest,
     silent_host_then_found,
+    taken_up_again,
 )
 
 
@@ -249,3 +257,5 @@ async def _walk(world: World, path: Callable[[World], Awaitable[Script]]) -> Scr
 if __name__ == "__main__":
     for each in asyncio.run(record(set(sys.argv[1:]))):
         sys.stdout.write(f"{each}\n")
+    sys.stdout.flush()
+    os._exit(0)  # the SDK's threads may outlive its server, and abort an interpreter that is ending

@@ -1,0 +1,28 @@
+"""A generation whose workflow was lost: the hold is there already, and its run may have begun."""
+
+from infra.temporal import generations
+from tests.flows.world import World, finished, says
+from workflows.contracts.states import Status
+
+
+async def test_a_run_under_an_earlier_lease_is_looked_for_before_anything_starts(world: World) -> None:
+    script = world.script(run=says(finished()))
+    script.card = script.card.model_copy(update={"accepted": False})  # how admission names a lease of before
+    async with world.host(script):
+        await generations.resume(world.client, script.request)
+        result = await world.handle(script).result()
+    assert result.status is Status.COMPLETED
+    assert [order.attach_only for order in script.orders] == [True]
+    script.check_money(settled=5)
+
+
+async def test_a_terminated_one_goes_on_where_it_waits(world: World) -> None:
+    script = world.script(at_once=False)
+    await world.admit_it(script)
+    await world.handle(script).terminate("somebody's mistake")
+    await generations.resume(world.client, script.request)
+    async with world.host(script):
+        await generations.assign(world.client, script.request.task_id, script.card)
+        result = await world.handle(script).result()
+    assert result.status is Status.COMPLETED
+    script.check_money(settled=5)
