@@ -10,6 +10,7 @@ from PIL import Image, ImageCms, ImageOps
 from infra.engines.native.networks import NETWORKS, Network, halve
 from infra.engines.native.picture import PictureBroken
 from infra.engines.native.upscale import Job, Stopped, Upscaler
+from tests.integration.engines.conftest import photograph
 from tests.support.pictures import ORIENTATION, bomb_png
 
 GPS_IFD = 0x8825
@@ -247,17 +248,16 @@ def test_fast_tiles_are_the_whole_picture(
 
 
 @pytest.mark.slow
-def test_photo_tiles_leave_no_seam(upscale: Callable[..., Image.Image], large_astronaut: Image.Image) -> None:
-    """Across a tile's border the result may not step more than the whole picture's does anywhere else."""
-    spec = NETWORKS["photo", 2]
-    picture = np.asarray(large_astronaut)[100:140, 100:180]
-    network = Network(spec, threads=2)
+def test_photo_tiles_leave_no_seam(upscale: Callable[..., Image.Image]) -> None:
+    """What differs from the whole picture's result may not jump at a tile's border more than it does around it."""
+    picture = np.ascontiguousarray(photograph()[60:100, 200:280])
+    network = Network(NETWORKS["photo", 2], threads=2)
     whole = halve(network.enlarge(picture)).astype(int)
     network.close()
-    tiled = np.asarray(upscale(Image.fromarray(picture), mode="photo"), int)
-    error = tiled - whole
-    steps = np.abs(np.diff(error, axis=1)).mean(axis=(0, 2))
-    border = 40 * 2  # 80 columns are cut into two tiles of 40
-    near = steps[border - 20 : border + 20].max()
-    assert near < 3 * max(1.0, np.median(steps))
-    assert np.abs(error).mean() < 2
+    error = np.asarray(upscale(Image.fromarray(picture), mode="photo"), int) - whole
+    jumps = np.abs(np.diff(error, axis=1)).mean(axis=(0, 2))
+    border = 40 * 2 - 1  # 80 columns are cut into two tiles of 40
+    around = np.delete(jumps[border - 29 : border + 31], 29)
+    # Measured: 1.76 against 1.61; tiles that abut give 2.4 to 9.4.
+    assert jumps[border] < 1.25 * np.quantile(around, 0.9)
+    assert np.abs(error).mean() < 1
