@@ -155,13 +155,20 @@ def extract(source: Path, manifest: Manifest, place: Callable[[str], Path | None
             path = place(name) if name != MANIFEST else None
             if path is None:
                 continue
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            _make_private(path.parent)
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
             with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
                 if _digest(stream, file) != manifest.files.get(name):
                     raise ArchiveDamagedError(f"{name} changed while it was read")
                 file.flush()
                 os.fsync(file.fileno())
+
+
+def _make_private(folder: Path) -> None:
+    """Make a folder and those missing above it, each for its owner alone; `mkdir` does so with the last only."""
+    if not folder.exists():
+        _make_private(folder.parent)
+        folder.mkdir(mode=0o700)
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import typer
 
+from infra.telemetry import configure_logging
 from workers.cli import accounts, backup, demo, develop, doctor, ledger, stack, sweep, temporal
 from workers.cli.bench import bench
 from workers.cli.drill import drill
@@ -29,5 +30,6 @@ app.add_typer(drill, name="drill")
 
 
 def main() -> None:
-    """The entry point `holdfast`."""
+    """The entry point `holdfast`. Logs go to stderr, so that stdout is results alone."""
+    configure_logging("cli")
     app()
