@@ -7,6 +7,7 @@ from typing import Any
 
 from temporalio import activity
 
+from activities.beats import beats
 from infra import faults, generations
 from infra.db import Database
 from infra.media.decoder import Decoder
@@ -39,7 +40,8 @@ class MediaActivities:
             return Inspection(failure=Failure(code=Code.MEDIA_VALIDATION_FAILED, message=message))
         artifacts: list[Artifact] = []
         for index, (blob, contract) in enumerate(zip(order.files, order.contracts, strict=True)):
-            measured = await self._judge(blob, contract)
+            async with beats():
+                measured = await self._judge(blob, contract)
             if isinstance(measured, Failure):
                 return Inspection(failure=measured)
             artifacts.append(
@@ -54,7 +56,7 @@ class MediaActivities:
         Raises:
             ArtifactContradiction: Something else was kept before.
         """
-        async with self._database.transaction() as tx:
+        async with beats(), self._database.transaction() as tx:
             await generations.keep(tx, order)
         faults.point("keep.committed")
 

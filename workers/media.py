@@ -21,7 +21,7 @@ from infra.storage.sweep import sweep
 from infra.telemetry import configure_logging
 from infra.temporal.configuration import read_configuration
 from workers.runtime import Stop, connected, serve
-from workflows.contracts import queues
+from workflows.contracts import queues, timeouts
 
 GRACE = timedelta(seconds=20)
 """For judging what is being judged; longer ones are tried again elsewhere, from the start."""
@@ -68,6 +68,9 @@ class MediaWorker:
             activities=activities.all(),
             max_concurrent_activities=self._concurrency,
             graceful_shutdown_timeout=GRACE,
+            # The default throttle holds beats back for most of their own time-out.
+            max_heartbeat_throttle_interval=timeouts.BEAT,
+            default_heartbeat_throttle_interval=timeouts.BEAT,
         )
 
     async def _keep_sweeping(self) -> None:

@@ -178,6 +178,7 @@ async def inspect(order: InspectOrder) -> Inspection | None:
             order,
             task_queue=queues.MEDIA,
             start_to_close_timeout=timeouts.INSPECT,
+            heartbeat_timeout=timeouts.HEARTBEAT,
             retry_policy=_INSPECT_RETRY,
             summary=f"decode and judge {len(order.files)} file(s)",
         )
@@ -193,6 +194,7 @@ async def keep(order: KeepOrder) -> None:
             order,
             task_queue=queues.MEDIA,
             start_to_close_timeout=timeouts.KEEP,
+            heartbeat_timeout=timeouts.HEARTBEAT,
             retry_policy=_KEEP_RETRY,
             summary=f"keep {len(order.artifacts)} artifact(s)",
         )
