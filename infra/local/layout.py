@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 import stat
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,10 @@ SOCKET_FOLDER_MAX = 85
 """Unix sockets take 107 bytes of path on Linux; Postgres adds `/.s.PGSQL.5432.lock`."""
 ROOTS_STATE = Path("/var/lib/holdfast")
 """For a stack run by root whose home the unprivileged database user can't reach."""
+OWN = re.compile(
+    r"(demo|engines|faults|host|logs|media|postgres|run|secrets|spool|store|temporal)([.-].*)?", re.DOTALL
+)
+"""What parts make right under a home, with their variants as `media-x1` and `store.replaced`."""
 SHORT = Path("/tmp")  # noqa: S108 - the folder made in it is checked to be ours
 """For sockets whose home is too long. Not TMPDIR, in which a supervisor and a later command line may differ."""
 
@@ -80,6 +85,12 @@ class Layout:
     def restoring(self) -> Path:
         """Is there while a restore is under way, and stays when it was cut off: then nothing may start."""
         return self.run / "restoring"
+
+    def strangers(self) -> list[str]:
+        """Names under the home that no part of a stack made; deleting the home would lose them."""
+        if not self.home.exists():
+            return []
+        return sorted(entry.name for entry in self.home.iterdir() if not OWN.fullmatch(entry.name))
 
     @property
     def key(self) -> str:

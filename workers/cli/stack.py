@@ -106,6 +106,11 @@ def reset(*, yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = Fa
     """Stop everything and delete all data of this stack."""
     settings = Settings()
     layout = Layout(settings.home)
+    if strangers := layout.strangers():
+        fail(
+            f"{layout.home} holds what no stack made, as {strangers[0]}. Nothing was deleted.",
+            "Does HOLDFAST_HOME name the right folder? Else move those things away first.",
+        )
     if not yes:
         typer.confirm(f"Delete all data under {layout.home}, for good?", abort=True)
     down()
