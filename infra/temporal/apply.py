@@ -1,5 +1,6 @@
 """Makes a Temporal server what `temporal.yaml` says, or tells where it differs. Safe to repeat."""
 
+import asyncio
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -18,6 +19,8 @@ from temporalio.service import RPCError, RPCStatusCode
 from infra.temporal.configuration import TemporalConfiguration
 
 _DEADLINE = timedelta(seconds=10)
+_KNOWN_S = 60.0
+_LOOK_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,12 @@ async def differences(client: Client, configuration: TemporalConfiguration) -> l
 
 
 async def apply(client: Client, configuration: TemporalConfiguration) -> list[Difference]:
-    """Change what differs and can be changed; answers what did differ."""
+    """Change what differs and can be changed; answers what did differ.
+
+    Raises:
+        RPCError: The server did not answer, or refused.
+        TimeoutError: A new namespace wasn't known to all of the server in time.
+    """
     found = await differences(client, configuration)
     namespace, retention = configuration.namespace.name, _retention(configuration)
     for difference in found:
@@ -75,11 +83,31 @@ async def apply(client: Client, configuration: TemporalConfiguration) -> list[Di
         for name, kind in configuration.search_attributes.items()
         if any(d.applicable and d.what == f"search attribute {name}" for d in found)
     }
+    if found and found[0].what == "namespace":
+        await _until_known(client, namespace)
     if missing:
         await client.operator_service.add_search_attributes(
             AddSearchAttributesRequest(namespace=namespace, search_attributes=missing), timeout=_DEADLINE
         )
     return found
+
+
+async def _until_known(client: Client, namespace: str) -> None:
+    """Wait until a new namespace is known everywhere in the server: its caches are refreshed every few seconds.
+
+    Raises:
+        TimeoutError: It isn't known after `_KNOWN_S`.
+    """
+    async with asyncio.timeout(_KNOWN_S):
+        while True:
+            try:
+                await _search_attributes(client, namespace)
+            except RPCError as error:
+                if error.status is not RPCStatusCode.NOT_FOUND:
+                    raise
+                await asyncio.sleep(_LOOK_S)
+            else:
+                return
 
 
 def _retention(configuration: TemporalConfiguration) -> Duration:

@@ -32,7 +32,7 @@ def apply(
 
     try:
         found = asyncio.run(work())
-    except (RuntimeError, RPCError) as error:
+    except (RuntimeError, RPCError, TimeoutError) as error:
         fail(
             f"Temporal at {settings.temporal_address} did not answer: {error}", "Is the stack up? holdfast status"
         )
