@@ -25,6 +25,7 @@ from infra.settings import Settings
 from workers import demo_account
 from workers.cli import stack
 from workers.cli.console import fail, progress, results, steps, with_database
+from workers.cli.patience import good, patiently
 
 SURFACE = "/api/proxy/v1"
 MODEL = "image-upscale"
@@ -48,14 +49,14 @@ def demo(
     settings = Settings()
     stack.bring_up(settings)
     full = with_stack(settings)
-    with_database(demo_account.top_up)
+    patiently(lambda: with_database(demo_account.top_up))
     with httpx.Client(base_url=full.public_url, timeout=_CALL_S, trust_env=False) as client:
         _sign_in(client, settings)
         _wait_until_ready(client)
         before = _balance()
         began = time.monotonic()
-        task = _create(client, picture, scale, mode)
-        steps.print(f"held     {_balance().held} credits of {before.available}")
+        task = _look(client, _create(client, picture, scale, mode)["id"])
+        steps.print(f"held     {task['credits']['price']} credits of {before.available}")
         ended = _follow(client, task["id"])
         if ended["status"] != "completed":
             error = ended.get("error") or {}
@@ -95,8 +96,9 @@ def _picture(given: Path | None) -> Path:
 
 def _sign_in(client: httpx.Client, settings: Settings) -> None:
     password = secret.ensure(Layout(settings.home).secrets)["demo_password"]
-    answer = client.post("/api/auth/login", json={"email": demo_account.EMAIL, "password": password})
-    client.headers["Authorization"] = f"Bearer {_good(answer)['token']}"
+    body = {"email": demo_account.EMAIL, "password": password}
+    session = patiently(lambda: good(client.post("/api/auth/login", json=body)))
+    client.headers["Authorization"] = f"Bearer {session['token']}"
 
 
 def _wait_until_ready(client: httpx.Client) -> None:
@@ -105,7 +107,7 @@ def _wait_until_ready(client: httpx.Client) -> None:
     with progress("Demo") as say:
         say("waiting for the model's canary")
         while time.monotonic() < deadline:
-            model = _good(client.get(f"{SURFACE}/models/{MODEL}"))
+            model = patiently(lambda: good(client.get(f"{SURFACE}/models/{MODEL}")))
             if model["ready"]:
                 return
             time.sleep(_LOOK_S)
@@ -117,19 +119,29 @@ def _balance() -> Balance:
         async with database.read() as reader:
             return await ledger.balance(reader, demo_account.ACCOUNT)
 
-    return with_database(look)
+    return patiently(lambda: with_database(look))
 
 
 def _create(client: httpx.Client, picture: Path, scale: int, mode: str) -> dict[str, Any]:
     mime = mimetypes.guess_type(picture.name)[0] or "image/png"
-    with picture.open("rb") as file:
-        answer = client.post(
-            f"{SURFACE}/images/edits/tasks",
-            headers={"X-IC-Operation-ID": f"demo-{uuid.uuid4()}"},
-            data={"model": MODEL, "scale": str(scale), "mode": mode},
-            files={"image": (picture.name, file, mime)},
-        )
-    return _good(answer)
+    operation_id = f"demo-{uuid.uuid4()}"  # one for all tries: whatever became of an earlier one, it is paid once
+
+    def create() -> dict[str, Any]:
+        with picture.open("rb") as file:
+            return good(
+                client.post(
+                    f"{SURFACE}/images/edits/tasks",
+                    headers={"X-IC-Operation-ID": operation_id},
+                    data={"model": MODEL, "scale": str(scale), "mode": mode},
+                    files={"image": (picture.name, file, mime)},
+                )
+            )
+
+    return patiently(create)
+
+
+def _look(client: httpx.Client, task_id: str) -> dict[str, Any]:
+    return patiently(lambda: good(client.post(f"{SURFACE}/images/tasks/{task_id}", json={})))
 
 
 def _follow(client: httpx.Client, task_id: str) -> dict[str, Any]:
@@ -143,7 +155,7 @@ def _follow(client: httpx.Client, task_id: str) -> dict[str, Any]:
     with Progress(*columns, console=steps, transient=True) as bar:
         shown = bar.add_task("waiting", total=1.0)
         while time.monotonic() < deadline:
-            task = _good(client.post(f"{SURFACE}/images/tasks/{task_id}", json={}))
+            task = _look(client, task_id)
             bar.update(shown, description=str(task["phase"]), completed=float(task.get("progress") or 0.0))
             if task["status"] != "pending":
                 return task
@@ -153,18 +165,22 @@ def _follow(client: httpx.Client, task_id: str) -> dict[str, Any]:
 
 def _download(client: httpx.Client, task_id: str, target: Path) -> str:
     target.parent.mkdir(parents=True, exist_ok=True)
-    digest = hashlib.sha256()
-    with client.stream("GET", f"{SURFACE}/images/tasks/{task_id}/content", params={"index": 0}) as answer:
-        if answer.is_error:
-            answer.read()
-        answer.raise_for_status()
-        with target.open("wb") as file:
-            for piece in answer.iter_bytes():
-                digest.update(piece)
-                file.write(piece)
-    if answer.headers["etag"].strip('"') != digest.hexdigest():
-        fail("The result arrived damaged.", "Run the demo again.")
-    return digest.hexdigest()
+
+    def fetch() -> str:
+        digest = hashlib.sha256()
+        with client.stream("GET", f"{SURFACE}/images/tasks/{task_id}/content", params={"index": 0}) as answer:
+            if answer.is_error:
+                answer.read()
+                good(answer)
+            with target.open("wb") as file:
+                for piece in answer.iter_bytes():
+                    digest.update(piece)
+                    file.write(piece)
+        if answer.headers["etag"].strip('"') != digest.hexdigest():
+            fail("The result arrived damaged.", "Run the demo again.")
+        return digest.hexdigest()
+
+    return patiently(fetch)
 
 
 def _document(
@@ -198,14 +214,3 @@ def _tell(document: dict[str, Any]) -> None:
     results.print(f"         {result['path']}")
     results.print(f"         sha256 {result['sha256']}")
     results.print(f"workflow {document['workflow_url']}\n")
-
-
-def _good(answer: httpx.Response) -> dict[str, Any]:
-    if answer.is_error:
-        try:
-            said = answer.json()["error"]["message"]
-        except (ValueError, KeyError):
-            said = answer.text[:200]
-        fail(f"{answer.request.method} {answer.request.url.path}: {answer.status_code}: {said}", "holdfast doctor")
-    document: dict[str, Any] = answer.json()
-    return document
