@@ -4,6 +4,7 @@ The manifest comes last, so that a file that was cut off has none. Names are tak
 and nothing else: no member can lead out of the places meant for it.
 """
 
+import gzip
 import hashlib
 import io
 import os
@@ -174,8 +175,10 @@ def _make_private(folder: Path) -> None:
 @contextmanager
 def _members(source: Path) -> Iterator[Iterator[tuple[str, IO[bytes], int]]]:
     try:
-        with tarfile.open(source, mode="r:gz") as tar:
+        with gzip.open(source) as unzipped, tarfile.open(fileobj=unzipped, mode="r|") as tar:
             yield _regular(tar)
+            while unzipped.read(_CHUNK):  # to the very end, where gzip's own checksum stands
+                pass
     except _DAMAGE as error:
         raise ArchiveDamagedError(str(error) or type(error).__name__) from error
     except OSError as error:
