@@ -1,5 +1,6 @@
 """A drill from its stack's first start to its removal."""
 
+import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
@@ -19,6 +20,8 @@ CREDITS = 1_000_000
 @asynccontextmanager
 async def prepared(tell: Callable[[str], None], *, keep: bool = False) -> AsyncIterator[KillDrill]:
     """A stack of its own with an account, and the undisturbed run done."""
+    # The database is taken away on purpose; its pool would tell each time.
+    logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)
     async with temporary_stack(tell, keep=keep) as settings:
         database = Database.from_settings(settings, application="drill")
         async with database, visitor(database, settings.public_url, credits=CREDITS, purpose="drill") as guest:
