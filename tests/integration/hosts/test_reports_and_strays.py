@@ -149,9 +149,13 @@ async def test_a_run_whose_lease_is_over_is_stopped_and_its_card_freed(
     assert (await desk.engine.attach("gen_a-1")).state is RunState.RUNNING
     api.stale = "the generation is over"
     await eventually(lambda: desk.journal.settled_fence(CARD) == 1, what="the card's release")
+    await eventually(lambda: _absent(desk), what="the engine's forgetting")
     settling.cancel()
     await asyncio.gather(settling, return_exceptions=True)
-    assert (await desk.engine.attach("gen_a-1")).state is RunState.ABSENT
+
+
+async def _absent(desk: CardDesk) -> bool:
+    return (await desk.engine.attach("gen_a-1")).state is RunState.ABSENT
 
 
 async def test_a_run_with_a_step_of_its_own_is_left_alone(
