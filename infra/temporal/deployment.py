@@ -2,7 +2,7 @@
 
 import asyncio
 import hashlib
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -11,9 +11,11 @@ import structlog
 from google.protobuf.field_mask_pb2 import FieldMask
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.deployment.v1 import WorkerDeploymentVersion as ApiVersion
-from temporalio.api.enums.v1 import WorkflowExecutionStatus
+from temporalio.api.enums.v1 import TaskQueueType, WorkflowExecutionStatus
+from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflow.v1 import VersioningOverride, WorkflowExecutionOptions
 from temporalio.api.workflowservice.v1 import (
+    DescribeTaskQueueRequest,
     DescribeWorkerDeploymentRequest,
     DescribeWorkflowExecutionRequest,
     SetWorkerDeploymentCurrentVersionRequest,
@@ -29,6 +31,8 @@ log = structlog.get_logger(__name__)
 BUILD_ID_CHARS = 16
 _DEADLINE = timedelta(seconds=5)
 _POLL_S = 0.1
+_POLL_LASTS = timedelta(seconds=70)
+"""The server ends a poll that found nothing after 60 s, and remembers pollers for minutes after they are gone."""
 _NOT_YET = (
     RPCStatusCode.NOT_FOUND,
     RPCStatusCode.FAILED_PRECONDITION,  # the version hasn't polled every queue of the current one
@@ -61,30 +65,60 @@ async def current_version(client: Client) -> str | None:
     return answer.worker_deployment_info.routing_config.current_deployment_version.build_id or None
 
 
+async def is_polled(client: Client, build: str) -> bool:
+    """Whether a worker of `build` waits for workflows, or did a minute ago: a poll lasts that long."""
+    answer = await client.workflow_service.describe_task_queue(
+        DescribeTaskQueueRequest(
+            namespace=client.namespace,
+            task_queue=TaskQueue(name=queues.ORCHESTRATOR),
+            task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
+        ),
+        timeout=_DEADLINE,
+    )
+    oldest = datetime.now(UTC) - _POLL_LASTS
+    return any(
+        poller.deployment_options.deployment_name == queues.DEPLOYMENT
+        and poller.deployment_options.build_id == build
+        and poller.last_access_time.ToDatetime(UTC) > oldest
+        for poller in answer.pollers
+    )
+
+
 async def promote(client: Client, build: str, *, patience: timedelta) -> None:
-    """Make `build` the version that new generations start on. Waits until a worker of it has polled.
+    """Make `build` the version that new generations start on. Waits until a worker of it polls.
+
+    It is waited for also when the version is the current one already, as after a restart: only then does
+    anybody answer an admission.
 
     Raises:
         TimeoutError: No worker of that version came within `patience`.
     """
+    told = ""
     async with asyncio.timeout(patience.total_seconds()):
         while True:
             try:
-                if await current_version(client) == build:
+                if await is_polled(client, build):
+                    if await current_version(client) != build:
+                        await _make_current(client, build)
                     return
-                await client.workflow_service.set_worker_deployment_current_version(
-                    SetWorkerDeploymentCurrentVersionRequest(
-                        namespace=client.namespace, deployment_name=queues.DEPLOYMENT, build_id=build
-                    ),
-                    timeout=_DEADLINE,
-                )
+                reason = "no worker of it polls"
             except RPCError as error:
                 if error.status not in _NOT_YET:
                     raise
-                log.info("version_not_promoted_yet", build=build, reason=str(error))
-            else:
-                return
+                reason = str(error)
+            if reason != told:
+                told = reason
+                log.info("version_not_promoted_yet", build=build, reason=reason)
             await asyncio.sleep(_POLL_S)
+
+
+async def _make_current(client: Client, build: str) -> None:
+    await client.workflow_service.set_worker_deployment_current_version(
+        SetWorkerDeploymentCurrentVersionRequest(
+            namespace=client.namespace, deployment_name=queues.DEPLOYMENT, build_id=build
+        ),
+        timeout=_DEADLINE,
+    )
 
 
 async def stranded(client: Client, build: str) -> list[str]:

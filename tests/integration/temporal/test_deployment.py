@@ -74,6 +74,18 @@ async def test_promotion_waits_for_a_worker_of_the_version(client: Client) -> No
         await deployment.promote(client, "a", patience=PATIENCE)
 
 
+async def test_a_current_version_is_waited_for_as_well(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a restart the version is current before anybody polls; nobody may be told then that all is up."""
+    assert not await deployment.is_polled(client, "a")
+    async with orchestrator(client, "a"):
+        await deployment.promote(client, "a", patience=PATIENCE)
+        assert await deployment.is_polled(client, "a")
+        assert not await deployment.is_polled(client, "b")
+    monkeypatch.setattr(deployment, "_POLL_LASTS", timedelta(0))  # else the server remembers it for a minute
+    with pytest.raises(TimeoutError):
+        await deployment.promote(client, "a", patience=timedelta(milliseconds=300))
+
+
 async def test_a_version_without_workers_is_not_promoted(client: Client) -> None:
     with pytest.raises(TimeoutError):
         await deployment.promote(client, "nobody", patience=timedelta(milliseconds=300))
