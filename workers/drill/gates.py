@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from infra.db import Database, DatabaseTrouble, Row, Tx, load
-from workers.drill.awaiting import eventually
+from workers.bench.awaiting import eventually
 from workers.drill.cases import Moment, Victim
 from workers.drill.processes import resume, stop
 from workflows.contracts.states import Phase

@@ -10,9 +10,9 @@ import httpx
 
 from infra import ledger
 from infra.db import Database, DatabaseTrouble, load
+from workers.bench.awaiting import eventually
 from workers.bench.visitor import UnexpectedAnswer, Visitor
 from workers.cli.report import Figure
-from workers.drill.awaiting import eventually
 from workers.drill.cases import POINTS, Case, Moment, Victim
 from workers.drill.gates import gate
 from workers.drill.processes import NotRunning, kill, pid_of
