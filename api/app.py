@@ -47,8 +47,7 @@ def create_app(settings: Settings, *, generations: Generations | None = None) ->
         title="Holdfast",
         lifespan=_lifespan,
         redirect_slashes=False,  # a redirect would make some clients repeat a creation as GET
-        docs_url=None,
-        redoc_url=None,  # both load scripts from elsewhere
+        openapi_url=None,  # a derived one would be untrue: bodies are streams, errors have one shape
     )
     app.state.parts = parts
     errors.install(app, legacy_credit_status=settings.legacy_credit_status)

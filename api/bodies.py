@@ -1,6 +1,7 @@
 """Small JSON bodies, bounded while they stream."""
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from fastapi import Request
@@ -8,6 +9,7 @@ from starlette.requests import ClientDisconnect
 
 from api.errors import refuse
 from workflows.contracts.failures import Code
+from workflows.contracts.message import recordable
 
 JSON_BYTES_MAX = 64 * 1024
 
@@ -34,8 +36,25 @@ async def read_json(request: Request, *, bytes_max: int = JSON_BYTES_MAX) -> dic
         raise refuse(Code.UNSUPPORTED_MEDIA_TYPE, "This address takes application/json.", param="content-type")
     try:
         parsed = json.loads(raw)
+        odd = any(recordable(text) != text for text in _texts(parsed))
     except (ValueError, RecursionError) as error:
         raise refuse(Code.INVALID_REQUEST, "The body is not well-formed JSON.") from error
     if not isinstance(parsed, dict):
         raise refuse(Code.INVALID_REQUEST, "The body must be a JSON object.")
+    if odd:
+        raise refuse(Code.INVALID_REQUEST, "The body holds a NUL character or half of a surrogate pair.")
     return parsed
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Every string inside, names too."""
+    match value:
+        case str():
+            yield value
+        case list():
+            for one in value:
+                yield from _texts(one)
+        case dict():
+            yield from value
+            for one in value.values():
+                yield from _texts(one)

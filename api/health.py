@@ -14,15 +14,17 @@ from workflows.contracts.failures import Code, Failure
 
 router = APIRouter()
 _NO_STORE = {"Cache-Control": "no-store"}
+_READ = ["GET", "HEAD"]
+"""Balancers probe with either."""
 
 
-@router.get("/live")
+@router.api_route("/live", methods=_READ)
 async def live() -> Response:
     """The process answers; no more is said."""
     return JSONResponse({"status": "live"}, headers=_NO_STORE)
 
 
-@router.get("/ready")
+@router.api_route("/ready", methods=_READ)
 async def ready(request: Request) -> Response:
     """200 when configuration is there and at least one generating path works."""
     missing = await _missing(parts_of(request))
@@ -35,7 +37,7 @@ async def ready(request: Request) -> Response:
     return JSONResponse(body, status_code=503, headers=_NO_STORE | {"Retry-After": retry_after})
 
 
-@router.get("/health")
+@router.api_route("/health", methods=_READ)
 async def health(request: Request) -> Response:
     """Each provider and each model, with what it misses."""
     parts = parts_of(request)

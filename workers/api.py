@@ -6,6 +6,7 @@ import sys
 import uvicorn
 
 from api.app import create_app
+from api.wire import Wire
 from infra.settings import Settings
 from infra.telemetry import configure_logging
 
@@ -26,7 +27,7 @@ def main() -> int:
         host=settings.api_host,
         port=settings.api_port,
         loop="uvloop",
-        http="httptools",
+        http=Wire,
         log_config=None,
         access_log=False,  # the envelope writes its own line, without query strings
         server_header=False,

@@ -10,10 +10,11 @@ from api.core import content, tasks
 from api.core.creation import create
 from api.core.draft import draft
 from api.core.operation import operation_id
-from api.errors import ApiError
+from api.errors import ApiError, refuse
 from api.parts import Parts, parts_of
 from api.uploads.multipart import FRAMING_BYTES, Limits, read_form
 from infra.generations import GenerationRecord
+from workflows.contracts.failures import Code
 
 router = APIRouter(prefix=f"{PREFIX}/images")
 
@@ -43,6 +44,7 @@ async def edit(request: Request, caller: Creator) -> Response:
 
 async def _create(request: Request, caller: Caller) -> GenerationRecord:
     operation = operation_id(request)
+    _refuse_query(request, operation)
     parts = parts_of(request)
     with parts.spool.request() as folder:
         try:
@@ -51,6 +53,14 @@ async def _create(request: Request, caller: Caller) -> GenerationRecord:
         except ApiError as error:
             error.operation_id = error.operation_id or operation
             raise
+
+
+def _refuse_query(request: Request, operation: str) -> None:
+    """Nothing is dropped silently, also not what came beside the body."""
+    name = next(iter(request.query_params), None)
+    if name is not None:
+        message = f"`{name[:100]}` came in the address; parameters belong into the form."
+        raise refuse(Code.INVALID_REQUEST, message, param=name[:100], operation_id=operation)
 
 
 def _limits(parts: Parts) -> Limits:

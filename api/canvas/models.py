@@ -12,9 +12,10 @@ from workflows.contracts.failures import Code
 
 router = APIRouter(prefix=f"{PREFIX}/models")
 _NO_STORE = {"Cache-Control": "no-store"}
+_READ = ["GET", "HEAD"]
 
 
-@router.get("")
+@router.api_route("", methods=_READ)
 async def every_model(request: Request, caller: Authenticated, *, refresh: bool = False) -> Response:
     """All models, the unready ones too."""
     del caller  # any member may look
@@ -22,7 +23,7 @@ async def every_model(request: Request, caller: Authenticated, *, refresh: bool 
     return JSONResponse({"object": "list", "data": shown}, headers=_NO_STORE)
 
 
-@router.get("/{model_id}")
+@router.api_route("/{model_id}", methods=_READ)
 async def one_model(request: Request, caller: Authenticated, model_id: str, *, refresh: bool = False) -> Response:
     """One model, by id or alias."""
     del caller  # any member may look

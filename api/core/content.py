@@ -68,7 +68,13 @@ async def serve(request: Request, store: BlobStore, record: GenerationRecord, in
         failure = Failure(
             code=Code.RANGE_NOT_SATISFIABLE, message=f"The content has {artifact.size} bytes.", param="range"
         )
-        raise ApiError(failure, headers={"Content-Range": f"bytes */{artifact.size}"}) from error
+        raise ApiError(
+            failure,
+            operation_id=record.request.operation_id,
+            task_id=record.task_id,
+            credit_status=record.credit_status.value,
+            headers={"Content-Range": f"bytes */{artifact.size}"},
+        ) from error
     await _revalidate(store, artifact)
     whole = Span(0, artifact.size)
     if span is not None:

@@ -53,8 +53,9 @@ async def create(parts: Parts, caller: Caller, operation_id: str, draft: Draft) 
     operation = Operation(caller.account_id, operation_id)
     known = await _preflight(parts, operation, draft)
     if known.existing is not None and known.existing.generation_status is not None:
-        _refuse_other_body(known.existing.fields, draft, operation)
-        return await _record(parts, operation)
+        record = await _record(parts, operation)
+        _refuse_other_body(record, draft, operation)
+        return record
     probed = await probed_pictures(parts.decoder, draft.entry.manifest, draft.mode, draft.images)
     await _refuse_early(parts, draft, known, _plan(draft, probed))
     facts, claims = await _take_in(parts, operation, draft, probed)
@@ -193,7 +194,7 @@ async def _answer(
     parts: Parts, operation: Operation, draft: Draft, admission: Admission | GenerationRecord, claims: Claims
 ) -> GenerationRecord:
     if isinstance(admission, GenerationRecord):
-        _refuse_other_body(admission.request.fields, draft, operation)
+        _refuse_other_body(admission, draft, operation)
         return admission
     same_body = admission.fingerprint == draft.fingerprint
     if admission.outcome is AdmissionOutcome.REFUSED or not same_body:
@@ -205,7 +206,7 @@ async def _answer(
         raise refuse(Code.OPERATION_IN_PROGRESS, message, **operation.about())
     record = await _record(parts, operation)
     if not same_body:
-        _refuse_other_body(record.request.fields, draft, operation)
+        _refuse_other_body(record, draft, operation)
     return record
 
 
@@ -218,10 +219,12 @@ async def _record(parts: Parts, operation: Operation) -> GenerationRecord:
     return record
 
 
-def _refuse_other_body(stored: dict[str, str], draft: Draft, operation: Operation) -> None:
-    names = differing(stored, draft.fields)
+def _refuse_other_body(record: GenerationRecord, draft: Draft, operation: Operation) -> None:
+    names = differing(record.request.fields, draft.fields)
     if not names:
         return
     shown = ", ".join(f"`{name}`" for name in names)
     message = f"This operation id was used before with another body; different: {shown}. Use a new id for it."
-    raise refuse(Code.OPERATION_CONFLICT, message, param=names[0], **operation.about())
+    error = refuse(Code.OPERATION_CONFLICT, message, param=names[0], **operation.about())
+    error.credit_status = record.credit_status.value
+    raise error

@@ -53,7 +53,7 @@ def draft(catalog: Catalog, form: Form) -> Draft:
         if file.field not in _IMAGE_FIELDS:
             message = f"`{file.field}` is a file that this model doesn't take; it takes `{IMAGE_FIELD}`."
             raise refuse(Code.INVALID_REQUEST, message, param=file.field)
-    if IMAGE_FIELD in form.fields:
+    if not _IMAGE_FIELDS.isdisjoint(form.fields):
         message = f"`{IMAGE_FIELD}` must be a file with its image/* type."
         raise refuse(Code.INVALID_MEDIA_TYPE, message, param=IMAGE_FIELD)
     mode = form.fields.get("mode")

@@ -22,12 +22,11 @@ def operation_id(request: Request) -> str:
     Raises:
         ApiError: 400 when it is missing, too long, not visible ASCII, or named twice differently.
     """
-    own = request.headers.get(OPERATION_HEADER)
-    other = request.headers.get(IDEMPOTENCY_HEADER)
-    if own is not None and other is not None and own != other:
-        message = "X-IC-Operation-ID and Idempotency-Key name the same thing, but differ; send one."
+    sent = {*request.headers.getlist(OPERATION_HEADER), *request.headers.getlist(IDEMPOTENCY_HEADER)}
+    if len(sent) > 1:
+        message = "X-IC-Operation-ID and Idempotency-Key name the same thing, but differ; send one, once."
         raise refuse(Code.INVALID_REQUEST, message, param="X-IC-Operation-ID")
-    found = own if own is not None else other
+    found = "".join(sent)
     if not found:
         message = (
             "A billable call needs the header X-IC-Operation-ID: an id that you choose, once for each operation."

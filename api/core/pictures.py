@@ -26,7 +26,13 @@ async def probed_pictures(
     probed: list[ImageFacts] = []
     for image in images:
         facts = _good(
-            await decoder.probe(image.path, field=IMAGE_FIELD, label=image.label, filename=image.filename)
+            await decoder.probe(
+                image.path,
+                field=IMAGE_FIELD,
+                label=image.label,
+                filename=image.filename,
+                mimes=manifest.images.mimes,
+            )
         )
         _refuse(refuse_image(manifest, mode_name, facts))
         probed.append(facts)

@@ -1,6 +1,7 @@
 """Query, cancel and wait for a task, for its own account only."""
 
 import asyncio
+import re
 import time
 
 from fastapi import Request
@@ -21,6 +22,8 @@ LOOK_S = 0.1
 LOOK_S_MAX = 1.0
 """A waiting call looks again after 0.1 s, then ever more rarely: it costs one indexed read a second."""
 REASON_CHARS_MAX = 500
+_TASK_ID = re.compile(r"[0-9a-z_]{1,64}")
+"""Whatever else is asked for was never a task's id, and some of it, as NUL, no database takes."""
 
 
 async def find(parts: Parts, caller: Caller, task_id: str) -> GenerationRecord:
@@ -29,8 +32,10 @@ async def find(parts: Parts, caller: Caller, task_id: str) -> GenerationRecord:
     Raises:
         ApiError: 404, the same for a task that doesn't exist and for a stranger's.
     """
-    async with answer_within(READ), parts.database.read() as reader:
-        record = await generations.find(reader, account_id=caller.account_id, task_id=task_id)
+    record = None
+    if _TASK_ID.fullmatch(task_id):
+        async with answer_within(READ), parts.database.read() as reader:
+            record = await generations.find(reader, account_id=caller.account_id, task_id=task_id)
     if record is None:
         raise refuse(Code.TASK_NOT_FOUND, "No such task.")
     return record

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from python_multipart.exceptions import MultipartParseError
+from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.requests import ClientDisconnect, Request
 
@@ -71,13 +71,13 @@ async def read_form(request: Request, folder: Path, limits: Limits) -> Form:
         raise refuse(Code.INVALID_REQUEST, "The content type names no boundary.", param="content-type")
     _refuse_announced(request, limits)
     collector = _Collector(folder, limits)
-    parser = MultipartParser(boundary, collector.callbacks(), max_header_size=HEADER_BYTES_MAX)
     try:
+        parser = MultipartParser(boundary, collector.callbacks(), max_header_size=HEADER_BYTES_MAX)
         async for chunk in _chunks(request):
             collector.count(len(chunk))
             parser.write(chunk)
         parser.finalize()
-    except MultipartParseError as error:
+    except FormParserError as error:
         raise refuse(Code.INVALID_REQUEST, "The body is not well-formed multipart.") from error
     finally:
         collector.close()

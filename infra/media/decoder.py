@@ -1,7 +1,7 @@
 """Decoding off the event loop, a bounded number at a time."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import ParamSpec, TypeVar
@@ -29,10 +29,10 @@ class Decoder:
         self._threads = ThreadPoolExecutor(max_workers=concurrency, thread_name_prefix="decode")
 
     async def probe(
-        self, path: Path, *, field: str, label: str | None, filename: str | None
+        self, path: Path, *, field: str, label: str | None, filename: str | None, mimes: Sequence[str]
     ) -> ImageFacts | Failure:
         """See `infra.media.probe.probe`."""
-        return await self._run(probe, path, field=field, label=label, filename=filename)
+        return await self._run(probe, path, field=field, label=label, filename=filename, mimes=mimes)
 
     async def decode_fully(self, path: Path, facts: ImageFacts, *, field: str) -> ImageFacts | Failure:
         """See `infra.media.probe.decode_fully`."""

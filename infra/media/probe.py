@@ -1,5 +1,6 @@
 """A picture that arrived: probed from its header, then decoded once to its end. Blocking; see `decoder`."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,14 @@ BLANK_INPUT_RANGE = 8 / 255
 purpose: what is nearly blank must not be judged as a collapse after smoothing."""
 
 
-def probe(path: Path, *, field: str, label: str | None, filename: str | None) -> ImageFacts | Failure:
+def probe(
+    path: Path,
+    *,
+    field: str,
+    label: str | None,
+    filename: str | None,
+    mimes: Sequence[str] = tuple(sorted(vips.DECODABLE)),
+) -> ImageFacts | Failure:
     """What the bytes are, by signature and header; no pixel is decoded.
 
     Args:
@@ -21,6 +29,7 @@ def probe(path: Path, *, field: str, label: str | None, filename: str | None) ->
         field: The request's field, named by refusals.
         label: The part's MIME type as sent.
         filename: The part's file name as sent; only its suffix is looked at.
+        mimes: Types that are taken, for the refusal of another one.
     """
     size = path.stat().st_size
     if size == 0:
@@ -32,8 +41,9 @@ def probe(path: Path, *, field: str, label: str | None, filename: str | None) ->
     lie = _refuse_label(field, mime, label, filename)
     if lie is not None:
         return lie
-    if mime not in vips.DECODABLE:
-        return _undecodable(field, mime or "no picture")
+    if mime not in vips.DECODABLE or mime not in mimes:
+        message = f"`{field}` is {mime}; this model takes {', '.join(mimes)}."
+        return Failure(code=Code.INVALID_MEDIA_TYPE, message=message, param=field)
     try:
         header = vips.read_header(path, mime)
     except vips.UndecodableError:

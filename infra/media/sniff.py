@@ -19,7 +19,12 @@ _SIGNATURES: tuple[tuple[str, int, bytes], ...] = (
     ("image/tiff", 0, b"MM\x00*"),
     ("image/bmp", 0, b"BM"),
     ("image/avif", 4, b"ftypavif"),
-    ("image/heic", 4, b"ftypheic"),
+    ("image/avif", 4, b"ftypavis"),
+    ("image/heic", 4, b"ftyphei"),
+    ("image/heic", 4, b"ftyphev"),
+    ("image/heic", 4, b"ftypmif1"),
+    ("image/heic", 4, b"ftypmsf1"),
+    ("video/quicktime", 4, b"ftypqt  "),
     ("video/mp4", 4, b"ftyp"),
     ("application/pdf", 0, b"%PDF"),
 )
@@ -40,7 +45,12 @@ SUFFIXES: dict[str, str] = {
     "pdf": "application/pdf",
 }
 """What a file name promises. A name without a known suffix promises nothing."""
-LABELS: dict[str, str] = {"image/jpg": "image/jpeg", "image/pjpeg": "image/jpeg", "image/x-png": "image/png"}
+LABELS: dict[str, str] = {
+    "image/jpg": "image/jpeg",
+    "image/pjpeg": "image/jpeg",
+    "image/x-png": "image/png",
+    "image/heif": "image/heic",
+}
 """Other spellings of the same label, as browsers have sent them."""
 
 

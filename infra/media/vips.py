@@ -1,7 +1,7 @@
 """libvips, wrapped: the only module that knows it. Loaders are chosen by us, never guessed from content.
 
-libvips decodes in strips, so a picture of any size is measured in a few MiB; `fail_on="truncated"`
-turns a missing end, which decoders paint grey, into an error.
+libvips decodes in strips, so a picture of any size is measured in a few MiB; `fail_on="error"` turns
+a missing end, which decoders paint grey, and a PNG's wrong checksum, which they pass over, into an error.
 """
 
 from dataclasses import dataclass
@@ -92,6 +92,6 @@ def decode(path: Path, mime: str) -> Range:
 def _open(path: Path, mime: str) -> Any:
     loader = getattr(pyvips.Image, _LOADERS[mime])
     try:
-        return loader(str(path), access="sequential", fail_on="truncated")
+        return loader(str(path), access="sequential", fail_on="error")
     except pyvips.Error as error:
         raise UndecodableError from error

@@ -44,6 +44,17 @@ async def assert_nothing_happened(world: World, user: User) -> None:
         ("in.png", pictures.png()[:-3], "image/png", 400, "invalid_media", "cut off"),
         ("in.png", pictures.bomb_png(), "image/png", 413, "payload_too_large", "the limit is 8192"),
         ("in.gif", pictures.animated("GIF"), "image/gif", 400, "invalid_media_type", "image/webp"),
+        (
+            "in.tif",
+            pictures.encoded(pictures.noise(), "TIFF"),
+            "image/tiff",
+            400,
+            "invalid_media_type",
+            "image/webp",
+        ),
+        ("in.heic", pictures.heic_head(), "image/heif", 400, "invalid_media_type", "takes image/png"),
+        ("in.png", pictures.wrong_checksum(b"IHDR"), "image/png", 400, "invalid_media", "corrupt"),
+        ("in.png", pictures.wrong_checksum(b"IDAT"), "image/png", 400, "invalid_media", "corrupt"),
         ("in.webp", pictures.animated("WEBP"), "image/webp", 400, "invalid_media", "the limit is 1 frame"),
         ("in.png", pictures.animated("PNG"), "image/png", 400, "invalid_media", "the limit is 1 frame"),
         ("in.png", b"", "image/png", 400, "invalid_media", "0 bytes"),
@@ -59,6 +70,10 @@ async def assert_nothing_happened(world: World, user: User) -> None:
         "png without its end",
         "decompression bomb",
         "animated gif",
+        "tiff",
+        "heic of a general brand",
+        "png header with a wrong checksum",
+        "png data with a wrong checksum",
         "animated webp",
         "animated png",
         "zero bytes",
@@ -150,6 +165,35 @@ async def test_a_model_is_a_public_id_only(world: World, user: User, name: str) 
     assert name not in answer.text
 
 
+@pytest.mark.parametrize("field", ["image", "image[]"])
+async def test_an_address_is_no_picture(world: World, user: User, field: str) -> None:
+    answer = await world.client.post(
+        f"{CANVAS}/images/edits/tasks",
+        headers=user.headers("op-1"),
+        files=[("model", (None, MODEL)), ("scale", (None, "2")), (field, (None, "http://10.0.0.1/a.png"))],
+    )
+
+    error = answer.json()["error"]
+    assert (answer.status_code, error["code"], error["param"]) == (400, "invalid_media_type", "image")
+
+
+async def test_a_parameter_in_the_address_is_not_dropped_silently(world: World, user: User) -> None:
+    part = [("image", ("in.png", pictures.png(), "image/png"))]
+    answer = await world.post_edit(user, "op-1", files=part, path="/images/edits/tasks?scale=4")
+
+    error = answer.json()["error"]
+    assert (answer.status_code, error["code"], error["param"]) == (400, "invalid_request", "scale")
+    assert answer.headers["x-ic-operation-id"] == "op-1"
+    await assert_nothing_happened(world, user)
+
+
+async def test_a_boundary_longer_than_any_is_the_callers_fault(world: World, user: User) -> None:
+    headers = user.headers("op-1") | {"Content-Type": f"multipart/form-data; boundary={'b' * 5_000}"}
+    answer = await world.client.post(f"{CANVAS}/images/edits/tasks", headers=headers, content=b"--b--")
+
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_request")
+
+
 async def test_json_is_told_which_type_is_taken(world: World, user: User) -> None:
     answer = await world.client.post(
         f"{CANVAS}/images/edits/tasks", headers=user.headers("op-1"), json={"model": MODEL}
@@ -187,6 +231,7 @@ async def test_the_same_operation_with_another_picture_is_a_conflict(world: Worl
     assert (answer.status_code, error["code"], error["param"]) == (409, "operation_conflict", "image[0]")
     assert "`image[0]`, `scale`" in error["message"]
     assert error["task_id"] == first.json()["id"]
+    assert answer.headers["x-ic-credit-status"] == "held"
     assert (await world.balance(user)).held == 2
     assert await world.stored() == kept
 

@@ -78,6 +78,7 @@ async def test_a_range_outside_is_refused_with_the_size(world: World, user: User
     answer = await world.client.get(path, headers=user.headers() | {"Range": asked})
 
     assert (answer.status_code, answer.json()["error"]["code"]) == (416, "range_not_satisfiable")
+    assert (answer.headers["x-ic-operation-id"], answer.headers["x-ic-credit-status"]) == ("op-1", "settled")
     assert answer.headers["content-range"] == f"bytes */{len(CONTENT)}"
 
 

@@ -49,6 +49,18 @@ async def test_equal_values_are_the_same_body_however_they_are_written(world: Wo
     assert (again.status_code, again.json()["id"]) == (202, first.json()["id"])
 
 
+async def test_one_header_sent_twice_names_one_operation_or_none(world: World, user: User) -> None:
+    files = [("image", ("in.png", png(), "image/png"))]
+    data = {"model": "image-upscale", "scale": "2"}
+    path = f"{CANVAS}/images/edits/tasks"
+
+    async def sent(*names: str) -> int:
+        headers = [*user.headers().items(), *(("X-IC-Operation-ID", name) for name in names)]
+        return (await world.client.post(path, headers=headers, data=data, files=files)).status_code
+
+    assert (await sent("op-1", "op-1"), await sent("op-1", "op-2")) == (202, 400)
+
+
 async def test_both_headers_name_the_operation(world: World, user: User) -> None:
     first = await world.create(user, "op-1")
     files = [("image", ("in.png", png(), "image/png"))]

@@ -15,6 +15,8 @@ from tests.contract.world import CANVAS, PASSWORD, User, World, serve, settings_
         ("GET", "/nowhere", 404, "resource_not_found"),
         ("GET", f"{CANVAS}/images/edits/tasks", 405, "method_not_allowed"),
         ("DELETE", "/live", 405, "method_not_allowed"),
+        ("GET", "/openapi.json", 404, "resource_not_found"),
+        ("BREW", "/live", 400, "invalid_request"),
         ("PUT", f"{CANVAS}/images/tasks/gen_x/content", 405, "method_not_allowed"),
         ("GET", f"{CANVAS}/models", 401, "unauthenticated"),
         ("GET", f"{CANVAS}/models/", 404, "resource_not_found"),
@@ -105,7 +107,16 @@ async def test_a_token_that_is_not_ours_is_none(world: World, token: str) -> Non
 
 @pytest.mark.parametrize(
     ("body", "status"),
-    [(b"[]", 400), (b"{", 400), (b'{"email": 1}', 400), (b"{}" + b" " * 70_000, 413), (b"[" * 5_000, 400)],
+    [
+        (b"[]", 400),
+        (b"{", 400),
+        (b'{"email": 1}', 400),
+        (b"{}" + b" " * 70_000, 413),
+        (b"[" * 5_000, 400),
+        (rb'{"email": "a\u0000", "password": "x"}', 400),
+        (rb'{"email": "\ud800", "password": "x"}', 400),
+        (rb'{"\u0000": 1, "email": "a", "password": "x"}', 400),
+    ],
 )
 async def test_json_bodies_are_bounded_and_objects(world: World, body: bytes, status: int) -> None:
     answer = await world.client.post("/api/auth/login", content=body, headers={"Content-Type": "application/json"})
@@ -140,6 +151,8 @@ async def test_live_ready_and_health(world: World) -> None:
     missing = await world.client.get("/ready")
     assert (missing.status_code, missing.json()["missing"]) == (503, ["workflow server"])
     assert (await world.client.get("/live")).status_code == 200
+    probed = await world.client.head("/live")
+    assert (probed.status_code, probed.content) == (200, b"")
 
 
 async def test_temporary_files_never_outlive_their_request(world: World, user: User) -> None:

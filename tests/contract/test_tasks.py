@@ -89,7 +89,7 @@ async def test_a_strangers_task_is_as_absent_as_one_that_never_was(
     await world.complete(stranger, theirs)
     answers = [
         await world.client.request(method, f"{TASKS}/{task_id}{path}", headers=user.headers())
-        for task_id in (theirs, ABSENT, "nonsense")
+        for task_id in (theirs, ABSENT, "nonsense", "%00", "%F0%9F%98%80", "a" * 5_000)
     ]
 
     assert {answer.status_code for answer in answers} == {404}
@@ -110,6 +110,17 @@ async def test_a_waiting_task_is_canceled_at_once_and_its_hold_released(world: W
     assert (record.cancel.reason, record.cancel.actor) == ("mine", f"member:{user.member_id}")
     again = await world.client.post(f"{TASKS}/{task_id}/cancel", headers=user.headers())
     assert again.json()["status"] == "canceled"
+
+
+@pytest.mark.parametrize("reason", [r"\u0000", r"mine \ud800"])
+async def test_a_reason_that_cannot_be_recorded_is_refused(world: World, user: User, reason: str) -> None:
+    task_id = await created(world, user)
+    headers = user.headers() | {"Content-Type": "application/json"}
+    body = f'{{"reason": "{reason}"}}'
+    answer = await world.client.post(f"{TASKS}/{task_id}/cancel", headers=headers, content=body)
+
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_request")
+    assert (await world.balance(user)).held == 2
 
 
 async def test_a_finished_task_is_not_cancellable(world: World, user: User) -> None:

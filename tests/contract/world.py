@@ -17,6 +17,7 @@ import uvicorn
 from api.app import create_app
 from api.core.gateway import Generations
 from api.parts import Parts
+from api.wire import Wire
 from infra import accounts, generations, leases, ledger
 from infra.accounts import Role
 from infra.db import Database, Query
@@ -259,7 +260,7 @@ async def serve(settings: Settings, workflows: Generations) -> AsyncIterator[tup
     # With its protocol named asyncio sets TCP_NODELAY; without it each answer waits 40 ms for an acknowledgement.
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.bind(("127.0.0.1", 0))
-    server = _Server(uvicorn.Config(app, log_config=None, lifespan="on", http="httptools"))
+    server = _Server(uvicorn.Config(app, log_config=None, lifespan="on", http=Wire))
     address = f"http://127.0.0.1:{listener.getsockname()[1]}"
     task = asyncio.create_task(server.serve(sockets=[listener]))
     try:

@@ -63,6 +63,20 @@ def palette_png() -> bytes:
     return encoded(noise().quantize(16), transparency=3)
 
 
+def heic_head() -> bytes:
+    """The first bytes of a HEIC whose major brand is the container's general one, as some cameras write it."""
+    return b"\0\0\0\x18ftypmif1\0\0\0\0mif1heic" + b"\0" * 100
+
+
+def wrong_checksum(kind: bytes) -> bytes:
+    """A PNG of which the first chunk of that kind has its last checksum byte wrong, and all else is whole."""
+    whole = bytearray(png())
+    start = whole.index(kind)
+    length = int.from_bytes(whole[start - 4 : start], "big")
+    whole[start + 4 + length + 3] ^= 0xFF
+    return bytes(whole)
+
+
 def bomb_png(side: int = 30_000) -> bytes:
     """A black PNG of `side` x `side` pixels, about 110 kB; decoded to RGB it would take 2.7 GB."""
     packer = zlib.compressobj(9)

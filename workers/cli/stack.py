@@ -144,17 +144,22 @@ def print_addresses(settings: Settings) -> None:
 
 
 def curl_lines(api: str, password: str) -> list[str]:
-    """Log in, create, ask. `picture.png` is the caller's own."""
+    """Log in, create, query, fetch: they work as printed, in this order. `picture.png` is the caller's own."""
     surface = f"{api}/api/proxy/v1"
     login = f'{{"email":"{demo_account.EMAIL}","password":"{password}"}}'
     return [
         f"curl -s -c cookies -H 'Content-Type: application/json' -d '{login}' {api}/api/auth/login",
         (
             'curl -s -b cookies -H "X-IC-Operation-ID: first-$(date +%s)" -F model=image-upscale -F scale=2 '
-            f"-F 'image=@picture.png;type=image/png' {surface}/images/edits/tasks"
+            f"-F 'image=@picture.png;type=image/png' {surface}/images/edits/tasks | tee task.json"
         ),
-        f"curl -s -b cookies -H 'Content-Type: application/json' -d '{{}}' {surface}/images/tasks/TASK_ID",
-        f"curl -s -b cookies -o result.png '{surface}/images/tasks/TASK_ID/content?index=0'",
+        """TASK_ID=$(sed -n 's/.*"id":"\\([^"]*\\)".*/\\1/p' task.json)""",
+        f"curl -s -b cookies -X POST {surface}/images/tasks/$TASK_ID",
+        # 409 until the task is finished, which curl repeats with --retry-all-errors.
+        (
+            "curl -s -b cookies --fail --retry 60 --retry-delay 1 --retry-all-errors -o result.png "
+            f"{surface}/images/tasks/$TASK_ID/content"
+        ),
     ]
 
 

@@ -7,7 +7,7 @@ The table is the contract. HTTP statuses and retry verdicts are derived from it 
 from enum import StrEnum
 from typing import NamedTuple
 
-from workflows.contracts.message import Message
+from workflows.contracts.message import Message, Words
 
 
 class Severity(StrEnum):
@@ -123,6 +123,6 @@ class Failure(Message):
     """
 
     code: Code
-    message: str
+    message: Words
     param: str | None = None
     retry_after_s: float | None = None

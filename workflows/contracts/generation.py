@@ -6,7 +6,7 @@ from pydantic import AwareDatetime
 
 from workflows.contracts.failures import Failure
 from workflows.contracts.media import Artifact, BlobRef, InputImage, MediaContract
-from workflows.contracts.message import Message
+from workflows.contracts.message import Message, Words
 from workflows.contracts.states import (
     AdmissionOutcome,
     CancelAnswer,
@@ -253,8 +253,8 @@ class Closing(Message):
 class CancelRequest(Message):
     """Why, and by whom. Both have defaults so that `temporal workflow signal --name cancel` works bare."""
 
-    reason: str = "no reason given"
-    actor: str = "signal"
+    reason: Words = "no reason given"
+    actor: Words = "signal"
 
 
 class CancelReply(Message):
@@ -269,8 +269,8 @@ class Resolution(Message):
     """An operator's decision about an unknown outcome; reason and actor are kept."""
 
     decision: Decision
-    reason: str
-    actor: str
+    reason: Words
+    actor: Words
 
 
 class GenerationResult(Message):
