@@ -29,8 +29,8 @@ from workflows.contracts import queues, timeouts
 GRACE = timedelta(seconds=10)
 """For money steps under way: twice `timeouts.MONEY_STEP`."""
 SANDBOX = SandboxedWorkflowRunner(restrictions=SandboxRestrictions.default.with_passthrough_modules("workflows"))
-"""Loading our own modules afresh for each generation costs an admission 10 ms of its 36 on two cores. What the
-sandbox would catch in them, tests/house catches in their source: no clock, chance, environment, file or socket."""
+"""Loading our own modules afresh for each generation doubles the work of its admission. The flow and replay tests
+do load them so, on every path, and tests/house reads their source: see docs/decisions/0011."""
 LOOP_CONNECTIONS = 4
 """The loops' own pool: money steps never wait for it, nor it for them."""
 

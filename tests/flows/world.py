@@ -17,6 +17,7 @@ from temporalio.worker import Worker
 
 from infra.temporal import generations
 from tests.flows.server import DEPLOYMENT
+from tests.support.sandbox import STRICT
 from workflows.contracts import generation as g
 from workflows.contracts import ids, queues, timeouts
 from workflows.contracts.failures import Code, Failure
@@ -262,6 +263,7 @@ class World:
                     self.release,
                     self.mark_unknown,
                 ],
+                workflow_runner=STRICT,
                 sticky_queue_schedule_to_start_timeout=timeouts.STICKY_QUEUE,
                 deployment_config=DEPLOYMENT,
             ),

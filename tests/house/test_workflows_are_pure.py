@@ -46,6 +46,49 @@ def impurities(module: Module) -> Iterator[Breach]:
             yield module.breach(node, f"calls {name}: take it from the input, or from temporalio.workflow")
 
 
+_CHANGES = frozenset(
+    ("append", "add", "update", "extend", "insert", "setdefault", "pop", "remove", "discard", "clear")
+)
+
+
+def shared_state(module: Module) -> Iterator[Breach]:
+    """Every place where a function changes what belongs to its module: generations share it, see 0011."""
+    targets = [t for node in module.tree.body if isinstance(node, ast.Assign) for t in node.targets]
+    targets += [node.target for node in module.tree.body if isinstance(node, ast.AnnAssign)]
+    own = {target.id for target in targets if isinstance(target, ast.Name)}
+
+    def is_own(node: ast.expr) -> bool:
+        return isinstance(node, ast.Name) and node.id in own
+
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Global):
+            yield module.breach(node, "changes its module: a module of workflows/ is shared between generations")
+        changed = (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in _CHANGES
+            and is_own(node.func.value)
+        ) or (isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store | ast.Del) and is_own(node.value))
+        if changed and isinstance(node, ast.expr):
+            yield module.breach(node, "changes its module: a module of workflows/ is shared between generations")
+
+
+def test_no_module_of_workflows_holds_state_that_changes() -> None:
+    assert listed(breach for module in modules_of("workflows") for breach in shared_state(module)) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SEEN = []\ndef note(x):\n    SEEN.append(x)\n",
+        "SEEN: dict[str, int] = {}\ndef note(x):\n    SEEN[x] = 1\n",
+        "COUNT = 0\ndef note():\n    global COUNT\n    COUNT += 1\n",
+    ],
+)
+def test_changing_state_is_caught(text: str) -> None:
+    assert list(shared_state(sample(text)))
+
+
 def test_workflows_touch_nothing() -> None:
     assert listed(breach for module in modules_of("workflows") for breach in impurities(module)) == []
 

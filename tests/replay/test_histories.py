@@ -8,6 +8,7 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Replayer
 
 from tests.replay.record import HISTORIES, PATHS
+from tests.support.sandbox import STRICT
 from workflows.definitions.generation import GenerationWorkflow
 
 CURE = """
@@ -26,9 +27,21 @@ def recorded(request: pytest.FixtureRequest) -> WorkflowHistory:
 
 
 async def test_it_replays(recorded: WorkflowHistory) -> None:
-    replayer = Replayer(workflows=[GenerationWorkflow], data_converter=pydantic_data_converter)
+    replayer = Replayer(
+        workflows=[GenerationWorkflow], workflow_runner=STRICT, data_converter=pydantic_data_converter
+    )
     result = await replayer.replay_workflow(recorded, raise_on_replay_failure=False)
     assert result.replay_failure is None, f"{recorded.workflow_id}: {result.replay_failure}\n{CURE}"
+
+
+async def test_the_sandbox_reaches_the_modules_that_decide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a clock or chance in them would pass every test here: they must be loaded afresh for each workflow."""
+    path = next(iter(sorted(HISTORIES.glob("delivered.json"))))
+    monkeypatch.setattr("workflows.domain.lifecycle.after_run", None)
+    replayer = Replayer(
+        workflows=[GenerationWorkflow], workflow_runner=STRICT, data_converter=pydantic_data_converter
+    )
+    await replayer.replay_workflow(WorkflowHistory.from_json(path.stem, path.read_text()))
 
 
 def test_every_path_has_a_history() -> None:

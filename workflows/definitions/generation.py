@@ -9,25 +9,23 @@ from temporalio import workflow
 from temporalio.common import VersioningBehavior
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
-with workflow.unsafe.imports_passed_through():
-    # Pure modules without state of their own; loading them again for each workflow costs 10 ms and memory.
-    from workflows.contracts import names, timeouts
-    from workflows.contracts.generation import (
-        Admission,
-        CancelReply,
-        CancelRequest,
-        Closing,
-        GenerationRequest,
-        GenerationResult,
-        GenerationView,
-        LeaseGrant,
-        Resolution,
-    )
-    from workflows.contracts.states import AdmissionOutcome, CancelAnswer, CreditStatus
-    from workflows.definitions import story
-    from workflows.definitions.course import keep_promise
-    from workflows.definitions.state import CourseState
-    from workflows.domain import lifecycle
+from workflows.contracts import names, timeouts
+from workflows.contracts.generation import (
+    Admission,
+    CancelReply,
+    CancelRequest,
+    Closing,
+    GenerationRequest,
+    GenerationResult,
+    GenerationView,
+    LeaseGrant,
+    Resolution,
+)
+from workflows.contracts.states import AdmissionOutcome, CancelAnswer, CreditStatus
+from workflows.definitions import story
+from workflows.definitions.course import keep_promise
+from workflows.definitions.state import CourseState
+from workflows.domain import lifecycle
 
 T = TypeVar("T")
 
@@ -156,7 +154,9 @@ class GenerationWorkflow:
 
     def _refused(self) -> bool:
         admission = self._state.admission
-        return admission is not None and admission.outcome is not AdmissionOutcome.HELD
+        if admission is None:
+            return False
+        return admission.outcome is not AdmissionOutcome.HELD or self._state.is_of_another_body
 
     def _admission(self) -> Admission:
         if self._state.admission is None:
