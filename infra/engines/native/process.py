@@ -20,6 +20,7 @@ from infra.engines.native.identity import LOCK_NAME, engine_version, holder
 from infra.settings import environment_for_engines
 
 LOOK_EACH_S = 0.25
+PROBE_EACH_S = 1.0
 STARTS_WITHIN_S = 20.0
 """Importing the libraries takes 0.4 s on an idle core; a loaded machine is given fifty times that."""
 SILENT_MAX_S = 20.0
@@ -92,7 +93,7 @@ class NativeProcess:
                         log.warning("engine_hung", folder=str(self._folder))
                         await self._end()
                         silent_since = None
-            await asyncio.sleep(backoff_s if probe is None else LOOK_EACH_S)
+            await (asyncio.sleep(backoff_s) if probe is None else self._until_it_ends(PROBE_EACH_S))
 
     async def restart(self) -> None:
         """See `EngineKeeper.restart`."""
@@ -131,6 +132,13 @@ class NativeProcess:
         )
         log.info("engine_started", pid=self._child, start=self._starts)
 
+    async def _until_it_ends(self, at_most_s: float) -> None:
+        """Sleep; a child's end is noticed at once, since looking costs nothing, unlike a probe."""
+        for _ in range(round(at_most_s / LOOK_EACH_S)):
+            await asyncio.sleep(LOOK_EACH_S)
+            if self._reap():
+                return
+
     async def _until_up(self) -> None:
         deadline = time.monotonic() + STARTS_WITHIN_S
         while time.monotonic() < deadline and self._child is not None:
@@ -150,10 +158,10 @@ class NativeProcess:
             await asyncio.sleep(0.01)
             self._reap()
 
-    def _reap(self) -> None:
-        """Notice that our child ended. An adopted engine is somebody else's child and shows by its lock."""
+    def _reap(self) -> bool:
+        """Notice that our child ended, just now. An adopted engine is somebody else's and shows by its lock."""
         if self._child is None:
-            return
+            return False
         try:
             pid, status = os.waitpid(self._child, os.WNOHANG)
         except ChildProcessError:
@@ -161,6 +169,7 @@ class NativeProcess:
         if pid:
             log.warning("engine_ended", pid=pid, code=os.waitstatus_to_exitcode(status))
             self._child = None
+        return bool(pid)
 
 
 def stop_engine(folder: Path, *, grace_s: float) -> bool:
