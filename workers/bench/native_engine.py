@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from infra.db import Database, load
+from infra.engines.native.process import RUNTIME
 from workers.bench.bare_upscale import Order
 from workers.bench.pictures import picture
 from workers.bench.statistics import median_interval
@@ -167,9 +168,11 @@ def _between(began: datetime, ended: datetime) -> float:
 
 @asynccontextmanager
 async def _bare_loop(threads: int) -> AsyncIterator[BareLoop]:
+    # What the engine tells its libraries, the bare loop tells them too: two policies of waiting would be compared.
+    told = [f"{name}={value}" for name, value in RUNTIME.items()]
     with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as folder:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "workers.bench.bare_upscale", str(threads)),
+            *("env", *told, sys.executable, "-m", "workers.bench.bare_upscale", str(threads)),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
         )
