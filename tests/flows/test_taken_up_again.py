@@ -1,5 +1,8 @@
 """A generation whose workflow was lost: the hold is there already, and its run may have begun."""
 
+import pytest
+from temporalio.client import WorkflowFailureError
+
 from infra.temporal import generations
 from tests.flows.world import World, finished, says
 from workflows.contracts.states import Status
@@ -26,3 +29,15 @@ async def test_a_terminated_one_goes_on_where_it_waits(world: World) -> None:
         result = await world.handle(script).result()
     assert result.status is Status.COMPLETED
     script.check_money(settled=5)
+
+
+async def test_a_workflow_of_another_body_has_no_right_to_the_hold(world: World) -> None:
+    """Admission answers with the body that was admitted; this one would price, judge and settle another."""
+    script = world.script()
+    script.admitted_fingerprint = "e" * 64
+    async with world.host(script):
+        admission = await world.admit_it(script)
+        with pytest.raises(WorkflowFailureError):
+            await world.handle(script).result()
+    assert admission.fingerprint == "e" * 64
+    assert script.log == ["admit"]

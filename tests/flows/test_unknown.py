@@ -1,5 +1,7 @@
 """Where evidence ends: nothing moves by time alone, and evidence or a person decides."""
 
+import asyncio
+
 import pytest
 from temporalio.client import WorkflowUpdateFailedError
 from temporalio.exceptions import ApplicationError
@@ -75,6 +77,46 @@ async def test_an_operator_decides(world: World, decision: Decision) -> None:
     assert result.credit_status is closing.credit_status
     assert not result.artifacts
     script.check_money(settled=5 if settled else 0)
+
+
+SETTLE = RELEASE.model_copy(update={"decision": Decision.SETTLE})
+
+
+async def test_a_decision_to_settle_looks_once_more_and_delivers_what_it_finds(world: World) -> None:
+    script = world.script(run=says(UNKNOWN, finished()))
+    async with world.host(script):
+        await in_doubt(world, script)
+        closing = await generations.resolve(world.client, script.request.task_id, SETTLE)
+        result = await world.handle(script).result()
+    assert closing.credit_status is CreditStatus.SETTLED
+    assert len(result.artifacts) == 1, "paid, and delivered"
+    script.check_money(settled=5)
+
+
+async def test_a_decision_to_settle_never_stops_a_run_that_a_look_follows(world: World) -> None:
+    async def goes_on(script: Script, order: g.RunOrder) -> g.RunOutcome:
+        return await runs_until_told(script, order) if order.attach_only else UNKNOWN
+
+    script = world.script(run=goes_on)
+    async with world.host(script):
+        await in_doubt(world, script)
+        await eventually(lambda: script.count("look"), what="a look to follow the run")
+        deciding = asyncio.create_task(generations.resolve(world.client, script.request.task_id, SETTLE))
+
+        async def decided() -> bool:
+            history = await world.handle(script).fetch_history()
+            return any(
+                event.HasField("workflow_execution_update_accepted_event_attributes") and "resolve" in str(event)
+                for event in history.events
+            )
+
+        await eventually(decided, what="the decision to be taken up")
+        script.finish.set()
+        await deciding
+        result = await world.handle(script).result()
+    assert "engine stopped" not in script.log
+    assert (result.status, len(result.artifacts)) == (Status.COMPLETED, 1)
+    script.check_money(settled=5)
 
 
 async def test_a_decision_needs_an_unknown_and_a_reason(world: World) -> None:

@@ -68,6 +68,8 @@ class Script:
     card: g.LeaseGrant
     at_once: bool = True
     refusal: Failure | None = None
+    admitted_fingerprint: str | None = None
+    """Of the body that was admitted, where it isn't the request's."""
     hold_gate: asyncio.Event = field(default_factory=asyncio.Event)
     inspect_gate: asyncio.Event = field(default_factory=asyncio.Event)
     accepts: bool = True
@@ -178,7 +180,7 @@ class World:
         return g.Admission(
             task_id=request.task_id,
             outcome=AdmissionOutcome.HELD,
-            fingerprint=request.fingerprint,
+            fingerprint=script.admitted_fingerprint or request.fingerprint,
             credit_status=CreditStatus.HELD,
             balance_credits=95,
             lease=script.card if script.at_once else None,

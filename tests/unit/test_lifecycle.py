@@ -76,11 +76,12 @@ def test_a_refusal_that_no_other_card_would_cure_is_given_back_at_once() -> None
     assert follows(outcome) == GiveBack(Status.FAILED, BROKEN)
 
 
-def test_an_operators_settle_delivers_what_arrived_in_the_same_moment() -> None:
+def test_an_operators_settle_yields_to_what_became_known_in_the_same_moment() -> None:
     settle = Resolution(decision=Decision.SETTLE, reason="seen in its log", actor="ana")
-    evidence = Deliver(finished().files)
-    assert lifecycle.after_resolution(settle, evidence) == evidence
-    assert lifecycle.after_resolution(settle, None) == SettleAsDecided("operator:ana")
+    for evidence in (Deliver(finished().files), GiveBack(Status.FAILED, BROKEN), PlaceAgain("never ran")):
+        assert lifecycle.after_resolution(settle, evidence) == evidence
+    for nothing in (None, Doubt("r", "a")):
+        assert lifecycle.after_resolution(settle, nothing) == SettleAsDecided("operator:ana")
 
 
 @pytest.mark.parametrize("evidence", [None, Deliver(finished().files), Doubt("r", "a")])

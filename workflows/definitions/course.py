@@ -29,9 +29,9 @@ from workflows.domain import lifecycle
 
 
 async def keep_promise(state: CourseState) -> GenerationResult | None:
-    """Hold, place, run; then deliver and settle, or give back. None when the request was refused."""
+    """Hold, place, run; then deliver and settle, or give back. None when nothing was held for this request."""
     admission = await hold(state)
-    if admission.outcome is AdmissionOutcome.REFUSED:
+    if admission.outcome is AdmissionOutcome.REFUSED or state.is_of_another_body:
         return None
     if admission.outcome is AdmissionOutcome.FINISHED:
         return lifecycle.already_over(admission)
@@ -61,6 +61,8 @@ async def hold(state: CourseState) -> Admission:
     state.lease = admission.lease
     if admission.outcome is AdmissionOutcome.REFUSED:
         story.tell(state, f"refused: {admission.refusal.code.value if admission.refusal else 'no reason given'}")
+    elif state.is_of_another_body:
+        story.tell(state, "the operation's credits are held for another body")
     elif admission.outcome is AdmissionOutcome.FINISHED:
         story.tell(state, "the same operation ran to its end before")
     else:

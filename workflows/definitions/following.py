@@ -8,6 +8,7 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError
 
 from workflows.contracts.generation import RunOrder, RunOutcome
+from workflows.contracts.states import Decision
 from workflows.definitions import steps, story
 from workflows.definitions.state import CourseState
 
@@ -19,7 +20,7 @@ that nobody took is taken back by the server at once, and nothing would have bee
 async def follow(state: CourseState, order: RunOrder) -> RunOutcome | None:
     """Start the run, or with `attach_only` look for it, and return the host's word; None when there was none.
 
-    A cancel, or an operator's decision, is carried to the card once; the host's word still decides.
+    A cancel, or an operator's decision to release, is carried to the card once; the host's word still decides.
     """
     handle = steps.run_on_card(
         order,
@@ -46,4 +47,7 @@ async def follow(state: CourseState, order: RunOrder) -> RunOutcome | None:
 
 
 def _stop_wanted(state: CourseState) -> bool:
-    return state.resolution is not None or (state.cancel is not None and state.request.model.cancellable)
+    """Whether the run is of no use any more. To settle never stops one: its result is what would be paid for."""
+    if state.resolution is not None:
+        return state.resolution.decision is Decision.RELEASE
+    return state.cancel is not None and state.request.model.cancellable

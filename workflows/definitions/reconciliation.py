@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from temporalio import workflow
 
 from workflows.contracts.generation import MarkUnknown, Resolution, RunOrder, RunOutcome
-from workflows.contracts.states import Phase
+from workflows.contracts.states import Decision, Phase
 from workflows.definitions import steps, story
 from workflows.definitions.following import follow
 from workflows.definitions.state import CourseState, Unknown
@@ -14,6 +14,8 @@ from workflows.domain import lifecycle
 
 async def reconcile(state: CourseState, doubt: lifecycle.Doubt, order: RunOrder) -> lifecycle.Course:
     """Look again and again until evidence, an operator or the manifest decides. Never by time alone.
+
+    A decision to settle has one look before it: where the result can be had, it is delivered and not only paid.
 
     Args:
         state: The generation's state; its credits show as unknown from here on.
@@ -29,9 +31,10 @@ async def reconcile(state: CourseState, doubt: lifecycle.Doubt, order: RunOrder)
     for look in range(1, lifecycle.LOOKS_MAX + 1):
         await _show(state, doubt, since=since, resolve_by=resolve_by, look=look)
         await _pause_until(state, lifecycle.next_look_at(workflow.now(), look, resolve_by))
-        if (resolution := _resolution(state)) is not None:
+        resolution = _resolution(state)
+        if resolution is not None and resolution.decision is Decision.RELEASE:
             return _decided(state, resolution, None)
-        if state.request.model.release_unknown and workflow.now() >= resolve_by:
+        if resolution is None and state.request.model.release_unknown and workflow.now() >= resolve_by:
             return _leave(state, lifecycle.after_resolve_by())
         course = _read(state, await follow(state, look_order))
         if (resolution := _resolution(state)) is not None:
@@ -43,7 +46,8 @@ async def reconcile(state: CourseState, doubt: lifecycle.Doubt, order: RunOrder)
     story.tell(state, "looking for evidence ended; an operator has to decide")
     while (resolution := _resolution(state)) is None:
         await workflow.wait_condition(lambda: state.resolution is not None)
-    return _decided(state, resolution, None)
+    settles = resolution.decision is Decision.SETTLE
+    return _decided(state, resolution, _read(state, await follow(state, look_order)) if settles else None)
 
 
 async def _show(
@@ -115,4 +119,6 @@ def _decided(state: CourseState, resolution: Resolution, evidence: lifecycle.Cou
 
 def _leave(state: CourseState, course: lifecycle.Course) -> lifecycle.Course:
     state.unknown = None
+    if isinstance(course, lifecycle.PlaceAgain):
+        state.resolution = None  # what was decided about this doubt decides no later one
     return course

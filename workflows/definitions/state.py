@@ -78,6 +78,14 @@ class CourseState:
         return self.admission.credit_status
 
     @property
+    def is_of_another_body(self) -> bool:
+        """Whether the operation was admitted with another body than this workflow was started with.
+
+        Then this course has no right to the hold: it would price, judge and settle what nobody asked for.
+        """
+        return self.admission is not None and self.admission.fingerprint != self.request.fingerprint
+
+    @property
     def ended(self) -> Status | None:
         """How it ended, once that is committed."""
         return self.closing.status if self.closing is not None else None

@@ -115,11 +115,12 @@ def after_silence(reason: str) -> Doubt:
 def after_resolution(resolution: Resolution, evidence: Course | None) -> Course:
     """An operator's decision, next to evidence that arrived in the same moment, if any.
 
-    To settle with a finished result at hand is to deliver it; otherwise the decision stands.
+    To settle with a finished result at hand is to deliver it, and what is proven to have given nothing isn't
+    unknown any more, so that it can't be settled; otherwise the decision stands.
     """
     actor = f"operator:{resolution.actor}"
     if resolution.decision is Decision.SETTLE:
-        return evidence if isinstance(evidence, Deliver) else SettleAsDecided(actor)
+        return SettleAsDecided(actor) if evidence is None or isinstance(evidence, Doubt) else evidence
     failure = Failure(
         code=Code.OUTCOME_UNKNOWN, message="The outcome stayed unknown and was released by decision."
     )
