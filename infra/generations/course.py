@@ -23,7 +23,7 @@ async def mark_unknown(tx: Tx, order: MarkUnknown) -> None:
     """Show that the outcome isn't known, since when, what is awaited, the next look and the latest end.
 
     The lease is parked: its host may still be asked and may deliver; the card takes other work when clean.
-    Ignored after the end, and once evidence led on to inspection.
+    Ignored after the end, and where evidence that ended an earlier doubt led on to inspection.
 
     Raises:
         NoSuchRow: no such generation.

@@ -43,7 +43,11 @@ class OutboxRow(Message):
 
 
 async def take(tx: Tx, limit: int) -> tuple[OutboxRow, ...]:
-    """Undelivered messages, locked until the transaction ends; two relays never get the same one at once."""
+    """Undelivered messages, locked until the transaction ends; two relays never get the same one at once.
+
+    Offers that ended meanwhile count as done with.
+    """
+    await tx.run(_QUERIES["drop_overtaken"])
     return tuple(OutboxRow.model_validate(row) for row in await tx.all(_QUERIES["take"], limit=limit))
 
 
