@@ -165,26 +165,31 @@ class CardRun:
             if kills >= KILLS_MAX:
                 return outcomes.failed("The engine failed.", f"{kills} engines died under this run", ran=True)
         if self._stop_wanted.is_set():
+            if not ran:
+                await card_supply.prove_ownership(self._desk, entry)
             evidence = "the engine lost the run" if ran else "the engine never had the run"
             return RunOutcome(verdict=RunVerdict.CANCELED, may_have_run=ran, evidence=evidence)
         if self._order.attach_only:
-            return self._looked_in_vain(ran=ran)
+            return await self._looked_in_vain(entry, ran=ran)
         if self._submissions >= SUBMISSIONS_MAX:
             return outcomes.failed("The engine failed.", f"lost {self._submissions} times in one step", ran=True)
         if self._past_deadline():
             return outcomes.failed("The run took longer than its limit.", "past its deadline", ran=ran)
         return None
 
-    def _looked_in_vain(self, *, ran: bool) -> RunOutcome:
+    async def _looked_in_vain(self, entry: Entry, *, ran: bool) -> RunOutcome:
         if ran:
             return outcomes.failed("The engine failed.", "the engine lost the run and left no result", ran=True)
         if self._submitted_before and not self._desk.engine.keeps_records and self._desk.journal.lost_at:
             return outcomes.unknown("the journal was lost, and the engine keeps no records")
+        await card_supply.prove_ownership(self._desk, entry)
         return outcomes.refused_here("The run never reached the engine.", "journal and engine know of no run")
 
     async def _submit(self, entry: Entry) -> Sighting | RunOutcome:
         work = await card_supply.fetch_order(self._desk, entry)
         if isinstance(work, StaleLease):
+            if work.stray:
+                raise card_supply.TryAgain(work.reason)
             return outcomes.superseded(work.reason, ran=self._submissions > 0)
         folder = self._desk.folder / entry.run_id
         try:
@@ -258,6 +263,7 @@ class CardRun:
         self._silent_since = self._silent_since or now
         if now - self._silent_since > self._desk.patience.silent_s:
             if self._submissions == 0 and not self._submitted_before:
+                await card_supply.prove_ownership(self._desk, entry)
                 return outcomes.refused_here(
                     "The card's engine is away.", "the engine gave no answer; nothing was sent"
                 )

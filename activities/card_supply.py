@@ -38,6 +38,28 @@ async def fetch_order(desk: CardDesk, entry: Entry) -> Work | StaleLease:
         raise TryAgain(f"no order: {error!r}") from error
 
 
+async def prove_ownership(desk: CardDesk, entry: Entry) -> None:
+    """Make sure that this agent owns the card. Of a run that another one began, the journal here knows nothing.
+
+    Raises:
+        TryAgain: Another agent owns the card, or the API, which would know, is away.
+    """
+    request = OrderRequest(
+        task_id=entry.task_id,
+        lease_id=entry.lease_id,
+        card_uuid=entry.card_uuid,
+        fence=entry.fence,
+        boot_id=desk.boot_id,
+        attach_only=True,
+    )
+    try:
+        answer = await desk.client.order(request, within_s=desk.patience.api_s)
+    except (ApiAway, ApiRefused) as error:
+        raise TryAgain(f"not known whose card it is: {error!r}") from error
+    if isinstance(answer, StaleLease) and answer.stray:
+        raise TryAgain(answer.reason)
+
+
 async def fetch_inputs(desk: CardDesk, work: Work, folder: Path) -> tuple[Path, ...]:
     """Fetch the inputs into the run's folder, in order; each is whole and verified.
 

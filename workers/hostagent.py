@@ -84,7 +84,9 @@ class HostAgent:
         )
         background = [asyncio.create_task(desk.keeper.keep())]
         try:
-            if await self._unless_stopped(settle_at_start(desk)) and journal.was_damaged:
+            if await self._unless_stopped(settle_at_start(desk)):
+                # Also after a journal that was removed, or lost by an agent that ended before it was heard:
+                # the database remembers a fence of which no journal will ever say that it is over.
                 reporter.clean_slate(card_uuid)
             background += [asyncio.create_task(reporter.run()), asyncio.create_task(keep_settling(desk))]
             for task in background:

@@ -17,8 +17,8 @@ from workflows.contracts.hosts import CardReport, HostReport, Running
 TELL_WITHIN_S = 1.0
 """How long the end of a run waits for its report to be taken; the next one carries the same."""
 CLEAN_SLATE = 2**53
-"""Said as `settled_fence` once, by a host whose journal was lost and whose engine has nothing: whatever was
-leased before is over. The API bounds it by what was leased."""
+"""Said as `settled_fence` once, by an agent whose journal and engine had nothing open when it started: whatever
+was leased before is over. The API bounds it by what was leased."""
 
 log = structlog.get_logger(__name__)
 

@@ -49,7 +49,7 @@ async def keep_settling(desk: CardDesk) -> None:
 
 
 async def _nobody_waits(desk: CardDesk, entry: Entry) -> bool:
-    """True when the API says that the lease is over. Silence is no answer."""
+    """True when the API says that the lease is over. Silence is no answer, nor is that the card is another's."""
     request = OrderRequest(
         task_id=entry.task_id,
         lease_id=entry.lease_id,
@@ -64,7 +64,7 @@ async def _nobody_waits(desk: CardDesk, entry: Entry) -> bool:
         answer = await desk.client.order(request, within_s=ANSWER_WITHIN_S)
     except (ApiAway, ApiRefused):
         return False
-    return isinstance(answer, StaleLease)
+    return isinstance(answer, StaleLease) and not answer.stray
 
 
 async def _close(desk: CardDesk, entry: Entry) -> None:

@@ -34,7 +34,7 @@ async def open_order(tx: Tx, request: OrderRequest) -> GenerationRequest | Stale
         attach_only=request.attach_only,
     )
     if "stale" in answer:
-        return StaleLease(reason=answer["stale"])
+        return StaleLease(reason=answer["stale"], stray=answer["stray"])
     return GenerationRequest.model_validate(answer["request"])
 
 

@@ -26,6 +26,7 @@ class InternalApi:
         run_s_max: Told with the work.
         away: While set, every call fails as a gateway's does.
         stale: While set, leases are refused with this reason.
+        stray: While set, another agent owns the card.
         fail_next: So many calls fail before one succeeds.
         serve: Bytes served in place of the picture.
         orders: Order requests taken, as sent.
@@ -40,6 +41,7 @@ class InternalApi:
     run_s_max: int = 60
     away: bool = False
     stale: str | None = None
+    stray: bool = False
     stale_uploads: str | None = None
     fail_next: int = 0
     serve: bytes | None = None
@@ -74,6 +76,8 @@ class InternalApi:
 
     def _order(self, body: dict[str, object]) -> httpx.Response:
         self.orders.append(body)
+        if self.stray:
+            return _stale("another agent owns the card", stray=True)
         if self.stale is not None:
             return _stale(self.stale)
         work = Work(
@@ -137,5 +141,5 @@ def _address(sha256: str, method: str) -> SignedAddress:
     )
 
 
-def _stale(reason: str) -> httpx.Response:
-    return httpx.Response(409, text=StaleLease(reason=reason).model_dump_json())
+def _stale(reason: str, *, stray: bool = False) -> httpx.Response:
+    return httpx.Response(409, text=StaleLease(reason=reason, stray=stray).model_dump_json())

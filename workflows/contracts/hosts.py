@@ -101,6 +101,8 @@ class StaleLease(Message):
     """409 of both calls: a newer fence exists or the lease ended. The host stops and delivers nothing."""
 
     reason: str
+    stray: bool = False
+    """True when another agent owns the card: then this one's journal proves nothing about the lease."""
 
 
 class UploadRequest(Message):

@@ -15,6 +15,7 @@ from infra.engines.fake.script import Script
 from infra.engines.states import RunState
 from infra.hosts.journal import JournalUnwritable
 from tests.integration.hosts.conftest import CARD, MakeDesk
+from tests.support.engines import upscale
 from tests.support.eventually import eventually
 from tests.support.internal_api import InternalApi, order
 from workflows.contracts.failures import Code
@@ -189,8 +190,35 @@ async def test_a_look_starts_nothing_and_proves_that_nothing_ran(make_desk: Make
     desk = make_desk()
     outcome = await run(desk, order(attach_only=True))
     assert (outcome.verdict, outcome.may_have_run) == (RunVerdict.FAILED, False)
-    assert (engine_of(desk).submitted, api.orders) == (0, [])
+    assert engine_of(desk).submitted == 0
+    assert [asked["attach_only"] for asked in api.orders] == [True], "only asked whether the card is its own"
     assert desk.journal.settled_fence(CARD) == 1
+
+
+@pytest.mark.parametrize("attach_only", [True, False])
+@pytest.mark.parametrize("silent", [True, False])
+@pytest.mark.parametrize("stops", [True, False])
+async def test_an_agent_that_does_not_own_its_card_proves_nothing(
+    make_desk: MakeDesk, api: InternalApi, attach_only: bool, silent: bool, stops: bool
+) -> None:
+    """The owner may have the run; taken for proof, this journal's ignorance would run it a second time."""
+    desk = make_desk()
+    if silent:
+        dead = FakeEngine([Script.CRASH_ON_SUBMIT])
+        await dead.submit(upscale("x", desk.folder, width=1, height=1))
+        desk = make_desk(engine=dead)
+    api.stray = True
+    submitted = engine_of(desk).submitted
+    card_run = CardRun(desk, order(attach_only=attach_only), scheduled_at=time.time())
+    if stops:
+        card_run.stop()
+    with pytest.raises(TryAgain):
+        async with asyncio.timeout(20):
+            await card_run.course()
+    assert engine_of(desk).submitted == submitted
+    entry = desk.journal.find("gen_a", 1)
+    assert entry is not None
+    assert entry.outcome is None
 
 
 async def test_a_look_brings_a_finished_result_home(make_desk: MakeDesk) -> None:

@@ -25,6 +25,7 @@ from infra.gpu.cpu import CpuInventory
 from tests.support.eventually import eventually
 from tests.support.internal_api import TOKEN, InternalApi, order
 from tests.support.pictures import png
+from workers.reporting import CLEAN_SLATE
 from workflows.contracts import ids, timeouts
 from workflows.contracts.generation import RunOutcome
 from workflows.contracts.hosts import CardReport, HostReport
@@ -207,6 +208,25 @@ async def test_a_cancel_reaches_the_engine(host: Host) -> None:
     await eventually(
         lambda: (said := host.card_report()) is not None and said.running is None and said.settled_fence == 1,
         what="an idle card",
+    )
+
+
+async def test_an_agent_that_finds_nothing_open_frees_its_card(host: Host) -> None:
+    """With the journal went the fence that it was to say is over; the database remembers that it was fetched."""
+    await host.until_ready()
+    await host.end(signal.SIGKILL)
+    for file in (host.home / "host").glob("journal.db*"):
+        file.unlink()
+    seen = len(host.api.reports)
+    host.start()
+    await eventually(
+        lambda: any(
+            card.settled_fence == CLEAN_SLATE
+            for report in host.api.reports[seen:]
+            for card in HostReport.model_validate(report).cards
+        ),
+        within=40,
+        what="a clean slate",
     )
 
 

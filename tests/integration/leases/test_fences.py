@@ -17,10 +17,13 @@ from workflows.contracts.generation import (
     Requeue,
 )
 from workflows.contracts.hosts import Running, StaleLease
-from workflows.contracts.states import Phase
+from workflows.contracts.states import CreditStatus, Phase
 from workflows.domain.placement.state import Assignment
 
 LAPSE_NOW = Query("lapse_now", "update lease set lapses_at = clock_timestamp() where state = 'offered'")
+
+OPEN_MESSAGES = Query("open_messages", "select count(*) from outbox where done_at is null")
+FAILED_FOR_DAYS = Query("failed_for_days", "update outbox set tries = 5000")
 
 OFFER = Query(
     "offer_that_lapses_at_once",
@@ -151,7 +154,10 @@ async def test_an_older_agent_of_the_card_is_a_stray(
 ) -> None:
     lease = await granted(database, waiting.task_id)
     await ways.report(boot_id="boot-2")
-    assert isinstance(await fetch(database, waiting.task_id, lease, boot_id="boot-1"), StaleLease)
+    for attach_only in (False, True):
+        answer = await fetch(database, waiting.task_id, lease, boot_id="boot-1", attach_only=attach_only)
+        assert isinstance(answer, StaleLease)
+        assert answer.stray, "its journal proves nothing"
     await ways.report(boot_id="boot-1", running=Running(task_id="gen_stray", fence=1, fraction=0.9))
     assert isinstance(await fetch(database, waiting.task_id, lease, boot_id="boot-1"), StaleLease)
     assert await fetch(database, waiting.task_id, lease, boot_id="boot-2") == waiting
@@ -196,6 +202,47 @@ async def test_an_offer_that_nobody_accepts_lapses(
     assert (await ways.record(behind)).queue_ahead == 1
     assert not await accept(database, waiting.task_id, lease)
     assert await ways.breaches() == []
+
+
+async def test_who_lets_offer_after_offer_lapse_goes_behind_the_others(
+    ways: Ways, database: Database, waiting: GenerationRequest
+) -> None:
+    """Its workflow may be stuck for good, and would be offered the card for ever."""
+    behind = request(waiting.account_id)
+    await ways.admit(behind)
+    for ahead in (0, 0, 1):
+        assert await offered(database, waiting.task_id) is not None
+        async with database.transaction() as tx:
+            await tx.run(LAPSE_NOW)
+        async with database.single_statement() as tx:
+            assert await leases.lapse(tx) == 1
+        assert (await ways.record(waiting)).queue_ahead == ahead
+    assert (await ways.record(behind)).queue_ahead == 0
+    assert await ways.breaches() == []
+
+
+async def test_an_offer_that_ended_is_no_longer_delivered(
+    ways: Ways, database: Database, waiting: GenerationRequest
+) -> None:
+    async with database.single_statement() as tx:
+        assert await leases.offer(tx, Assignment(task_id=waiting.task_id, card_uuid="cpu-a-0"))
+    async with database.transaction() as tx:
+        (row,) = await outbox.take(tx, 10)
+        await outbox.mark_failed(tx, row.id, "nobody there")
+        await tx.run(LAPSE_NOW)
+    async with database.single_statement() as tx:
+        await leases.lapse(tx)
+    async with database.transaction() as tx:
+        assert await outbox.take(tx, 10) == ()
+        assert await tx.value(OPEN_MESSAGES) == 0, "nor kept until its next try is due"
+
+
+async def test_a_message_may_fail_for_days(ways: Ways, database: Database, waiting: GenerationRequest) -> None:
+    async with database.transaction() as tx:
+        assert await leases.offer(tx, Assignment(task_id=waiting.task_id, card_uuid="cpu-a-0"))
+        (row,) = await outbox.take(tx, 10)
+        await tx.run(FAILED_FOR_DAYS)
+        await outbox.mark_failed(tx, row.id, "nobody there")
 
 
 async def test_a_requeue_needs_proof_once_the_order_was_fetched(
@@ -277,3 +324,21 @@ async def test_inspecting_ends_the_lease_and_the_right_to_deliver(
     async with database.read() as reader:
         (card,), _ = await leases.snapshot(reader)
     assert not card.busy
+
+
+async def test_a_run_that_was_over_may_come_into_doubt_in_plain_sight(
+    ways: Ways, database: Database, waiting: GenerationRequest
+) -> None:
+    """As when its workflow was terminated before the result was kept: its host is asked, and may deliver again."""
+    lease = await granted(database, waiting.task_id)
+    await fetch(database, waiting.task_id, lease)
+    for phase in (Phase.INSPECTING, Phase.KEEPING):
+        async with database.single_statement() as tx:
+            await generations.advance(tx, Advance(task_id=waiting.task_id, phase=phase))
+    await park(database, waiting)
+    record = await ways.record(waiting)
+    assert (record.phase, record.credit_status) == (Phase.RECONCILING, CreditStatus.UNKNOWN)
+    assert record.resolve_by is not None
+    assert await fetch(database, waiting.task_id, lease, attach_only=True) == waiting
+    assert await stale(database, waiting.task_id, lease) is None
+    assert await ways.breaches() == []
