@@ -1,5 +1,6 @@
 """Small JSON bodies, bounded while they stream."""
 
+import asyncio
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -12,6 +13,8 @@ from workflows.contracts.failures import Code
 from workflows.contracts.message import recordable
 
 JSON_BYTES_MAX = 64 * 1024
+JSON_S_MAX = 30.0
+"""Until such a small body is there whole."""
 
 
 async def read_json(request: Request, *, bytes_max: int = JSON_BYTES_MAX) -> dict[str, Any]:
@@ -22,11 +25,14 @@ async def read_json(request: Request, *, bytes_max: int = JSON_BYTES_MAX) -> dic
     """
     raw = bytearray()
     try:
-        async for chunk in request.stream():
-            raw += chunk
-            if len(raw) > bytes_max:
-                message = f"The body has {len(raw)} bytes or more; the limit is {bytes_max}."
-                raise refuse(Code.PAYLOAD_TOO_LARGE, message)
+        async with asyncio.timeout(JSON_S_MAX):
+            async for chunk in request.stream():
+                raw += chunk
+                if len(raw) > bytes_max:
+                    message = f"The body has {len(raw)} bytes or more; the limit is {bytes_max}."
+                    raise refuse(Code.PAYLOAD_TOO_LARGE, message)
+    except TimeoutError as error:
+        raise refuse(Code.INVALID_REQUEST, f"The body took over {JSON_S_MAX:g} s; the limit is that.") from error
     except ClientDisconnect as error:
         raise refuse(Code.INVALID_REQUEST, "The client went away before the body's end.") from error
     if not raw.strip():

@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +28,8 @@ FRAMING_BYTES = 1_048_576
 """Allowed on top of the files, for text fields, boundaries and part headers."""
 STALL_S = 30.0
 """A client that sends nothing for so long has gone."""
+UPLOAD_S_MAX = 900.0
+"""Until a body is there whole: 50 MiB over half a megabit a second. What trickles holds its files no longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +91,10 @@ async def read_form(request: Request, folder: Path, limits: Limits) -> Form:
 
 async def _chunks(request: Request) -> AsyncIterator[bytes]:
     stream = request.stream().__aiter__()
+    ends_at = time.monotonic() + UPLOAD_S_MAX
     while True:
+        if time.monotonic() > ends_at:
+            raise refuse(Code.INVALID_REQUEST, f"The body took over {UPLOAD_S_MAX:g} s; the limit is that.")
         try:
             async with asyncio.timeout(STALL_S):
                 chunk = await anext(stream, None)
