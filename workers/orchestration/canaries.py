@@ -3,8 +3,10 @@
 import asyncio
 import hashlib
 import tempfile
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import NamedTuple
 
 import structlog
 from temporalio.client import Client
@@ -21,13 +23,23 @@ from workflows.contracts import ids, timeouts
 from workflows.contracts.failures import Failure
 from workflows.contracts.generation import GenerationRequest
 from workflows.contracts.media import BlobRef
+from workflows.contracts.states import AdmissionOutcome
 from workflows.domain.plan import ImageFacts, Plan, input_image, plan
 
 HOUSE_CREDITS = 1_000_000
-"""Granted once; a canary costs a credit or two."""
+"""Granted first, and again whenever half of a grant is spent; a canary costs a credit or two."""
+DOUBT_MAX = timedelta(minutes=10)
+"""A canary in doubt keeps its model from its card. It is the house's own loss, so nobody has to decide."""
 RETRY_FIRST = timedelta(seconds=5)
 RETRY_MAX = timedelta(minutes=10)
 log = structlog.get_logger(__name__)
+
+
+class _PutOff(NamedTuple):
+    """How often in a row no credits could be held, and until when (monotonic seconds) it isn't tried again."""
+
+    times: int
+    until: float
 
 
 class Canaries(Loop):
@@ -42,6 +54,7 @@ class Canaries(Loop):
         self._store = store
         self._catalog = catalog
         self._account_is_open = False
+        self._put_off: dict[str, _PutOff] = {}
 
     async def turn(self) -> None:
         """Start a canary for each live card and model that has none, failed ones again, later each time."""
@@ -57,10 +70,23 @@ class Canaries(Loop):
         async with self._database.read() as reader:
             missing = await canaries.unproven(reader, candidates)
         for each in missing:
-            if not each.open and _is_due(each):
-                await self._start(self._catalog.entries[each.model_id], each)
+            if each.open or not _is_due(each) or self._is_put_off(each.operation_prefix):
+                continue
+            if await self._start(self._catalog.entries[each.model_id], each):
+                self._put_off.pop(each.operation_prefix, None)
+            else:
+                self._put_off_again(each.operation_prefix)
 
-    async def _start(self, entry: CatalogEntry, missing: canaries.Unproven) -> None:
+    def _is_put_off(self, prefix: str) -> bool:
+        """What was never held leaves no generation to count, so its pauses are remembered here."""
+        return prefix in self._put_off and time.monotonic() < self._put_off[prefix].until
+
+    def _put_off_again(self, prefix: str) -> None:
+        times = self._put_off[prefix].times + 1 if prefix in self._put_off else 1
+        self._put_off[prefix] = _PutOff(times, time.monotonic() + _pause(times).total_seconds())
+
+    async def _start(self, entry: CatalogEntry, missing: canaries.Unproven) -> bool:
+        """True when its credits are held."""
         operation_id = f"{missing.operation_prefix}{missing.ended}"
         picture = canaries.picture(entry.manifest.canary.side)
         side = entry.manifest.canary.side
@@ -74,14 +100,14 @@ class Canaries(Loop):
         )
         if isinstance(planned, Failure):
             log.error("canary does not fit its own manifest", model=entry.manifest.id, reason=planned.message)
-            return
+            return False
         try:
             await self._open_account()
             request = await self._request(operation_id, planned, facts, await self._put(picture, operation_id))
             admission = await generations.admit(self._client, request)
         except (generations.GenerationCallError, StoreAwayError) as error:
             log.warning("canary put off", model=entry.manifest.id, reason=str(error))
-            return
+            return False
         log.info(
             "canary started",
             model=entry.manifest.id,
@@ -89,19 +115,22 @@ class Canaries(Loop):
             outcome=admission.outcome,
             refusal=admission.refusal.code if admission.refusal else None,
         )
+        self._account_is_open = admission.outcome is not AdmissionOutcome.REFUSED  # it may need a grant
+        return self._account_is_open
 
     async def _open_account(self) -> None:
         if self._account_is_open:
             return
         async with self._database.transaction() as tx:
             await ledger.open_account(tx, account_id=ledger.HOUSE, kind=ledger.AccountKind.HOUSE, name="The house")
+            halves_spent = (await ledger.balance(tx, ledger.HOUSE)).spent // (HOUSE_CREDITS // 2)
             await ledger.grant(
                 tx,
                 account_id=ledger.HOUSE,
                 credits=HOUSE_CREDITS,
                 reason="canaries",
                 actor="orchestrator",
-                key="house-canaries-1",
+                key=f"house-canaries-{halves_spent + 1}",
             )
         self._account_is_open = True
 
@@ -135,7 +164,9 @@ class Canaries(Loop):
             fingerprint=hashlib.sha256(f"{operation_id}:{sha256}".encode()).hexdigest(),
             fields={"model": model_id, "image": sha256},
             attempt=known.existing.attempt if known.existing else 1,
-            model=planned.snapshot,
+            model=planned.snapshot.model_copy(
+                update={"release_unknown": True, "resolve_by_s": int(DOUBT_MAX.total_seconds())}
+            ),
             parameters=planned.parameters,
             inputs=(input_image(facts, sha256),),
             outputs=planned.outputs,
@@ -150,5 +181,9 @@ class Canaries(Loop):
 def _is_due(missing: canaries.Unproven) -> bool:
     if missing.since_last is None:
         return True
-    factor: int = 2 ** min(missing.ended - 1, 10)
-    return missing.since_last >= min(RETRY_FIRST * factor, RETRY_MAX)
+    return missing.since_last >= _pause(missing.ended)
+
+
+def _pause(tries: int) -> timedelta:
+    factor: int = 2 ** min(tries - 1, 10)
+    return min(RETRY_FIRST * factor, RETRY_MAX)

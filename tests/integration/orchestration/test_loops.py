@@ -1,21 +1,25 @@
 """The orchestrator's loops: one leader, messages that reach nobody, models that have to prove themselves."""
 
 import asyncio
+from datetime import timedelta
 from pathlib import Path
 
 from PIL import Image
 
-from infra import canaries, generations, leases, outbox
+from infra import canaries, generations, leases, ledger, outbox
 from infra.catalog import catalog
-from infra.db import Database
+from infra.db import Database, Query
 from infra.settings import Settings
 from infra.storage.store import BlobStore
 from tests.integration.orchestration.conftest import Platform
 from tests.support.eventually import eventually
 from tests.support.generations import Ways, report, request
-from workers.orchestration.canaries import Canaries
+from workers.orchestration.canaries import DOUBT_MAX, Canaries
 from workers.orchestration.placer import Placer
 from workers.runtime import Stop
+from workflows.contracts.states import Status
+
+NEXT_ATTEMPT = Query("next_attempt", "select attempt from operation where account_id = 'house'")
 
 
 async def test_only_one_placer_leads_and_another_takes_over(database: Database, ways: Ways) -> None:
@@ -91,6 +95,34 @@ async def test_a_model_proves_itself_once_for_each_agent(platform: Platform, tmp
         (missing,) = await canaries.unproven(reader, [candidate])
     assert (missing.boot_id, missing.ended, missing.open) == ("boot-2", 0, False)
     assert await platform.audit() == []
+
+
+async def test_a_canary_that_is_refused_is_not_tried_each_second(platform: Platform, tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path)
+    proving = Canaries(platform.database, platform.client, BlobStore.from_settings(settings), catalog.load())
+    async with platform.database.transaction() as tx:
+        await ledger.freeze(tx, account_id=ledger.HOUSE, frozen=True)
+    for _ in range(5):
+        await proving.turn()
+
+    async def attempts() -> int:
+        async with platform.database.read() as reader:
+            return int(await reader.value(NEXT_ATTEMPT))
+
+    assert await attempts() == 2, "one was refused, and the next is put off"
+
+
+async def test_a_canary_in_doubt_ends_by_itself(platform: Platform, tmp_path: Path) -> None:
+    """Held open for an operator, it would keep its model from its card for a day."""
+    settings = Settings(home=tmp_path)
+    proving = Canaries(platform.database, platform.client, BlobStore.from_settings(settings), catalog.load())
+    await proving.turn()
+    async with platform.database.read() as reader:
+        (canary,) = await generations.open_generations(reader, older_than=timedelta(0), limit=9)
+    assert canary.request.model.release_unknown
+    assert canary.request.model.resolve_by_s == DOUBT_MAX.total_seconds()
+    platform.card.go.set()
+    assert (await platform.result(canary.request.task_id)).status is Status.COMPLETED
 
 
 def test_the_canarys_picture_is_a_picture(tmp_path: Path) -> None:
