@@ -13,6 +13,7 @@ from api.auth.throttle import Throttle
 from api.canvas import edits, models, tasks
 from api.core.background import Background
 from api.core.gateway import Generations, TemporalGenerations
+from api.core.known import KnownPictures
 from api.core.readiness import Readiness
 from api.envelope import Envelope
 from api.internal import blobs, hosts
@@ -75,6 +76,7 @@ def _parts(settings: Settings, generations: Generations) -> Parts:
         sessions=Sessions(settings),
         throttle=Throttle(),
         readiness=Readiness(database),
+        known=KnownPictures(),
         background=Background(),
     )
 

@@ -8,6 +8,7 @@ from api.auth.sessions import Sessions
 from api.auth.throttle import Throttle
 from api.core.background import Background
 from api.core.gateway import Generations
+from api.core.known import KnownPictures
 from api.core.readiness import Readiness
 from api.uploads.spool import Spool
 from infra.catalog import Catalog
@@ -31,6 +32,7 @@ class Parts:
     sessions: Sessions
     throttle: Throttle
     readiness: Readiness
+    known: KnownPictures
     background: Background
 
 

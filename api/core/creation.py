@@ -101,15 +101,23 @@ async def _take_in(
                 account_id=operation.account_id,
                 operation_id=operation.operation_id,
                 pictures=list(zip(draft.images, probed, strict=True)),
+                sent_before=sent_before,
             )
 
+    account_id = operation.account_id
+    sent_before = frozenset(
+        image.sha256 for image in draft.images if parts.known.facts(account_id, image.sha256) is not None
+    )
     storing = asyncio.create_task(store())
     try:
-        facts = await decoded_pictures(parts.decoder, draft.images, probed)
+        facts = await decoded_pictures(parts.decoder, parts.known, account_id, draft.images, probed)
     except BaseException:  # whatever ended the decoding, nothing needs the bytes
         await asyncio.shield(_undo(storing))
         raise
-    return facts, await storing
+    claims = await storing
+    for image, found in zip(draft.images, facts, strict=True):
+        parts.known.remember(account_id, image.sha256, found)
+    return facts, claims
 
 
 async def _undo(storing: asyncio.Task[Claims]) -> None:

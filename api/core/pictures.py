@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TypeVar
 
+from api.core.known import KnownPictures
 from api.errors import ApiError
 from api.uploads.multipart import UploadedFile
 from infra.media.decoder import Decoder
@@ -40,19 +41,24 @@ async def probed_pictures(
 
 
 async def decoded_pictures(
-    decoder: Decoder, images: Sequence[UploadedFile], probed: Sequence[ImageFacts]
+    decoder: Decoder,
+    known: KnownPictures,
+    account_id: str,
+    images: Sequence[UploadedFile],
+    probed: Sequence[ImageFacts],
 ) -> tuple[ImageFacts, ...]:
     """Decode each picture once, to its end, so that what is cut off or corrupt is refused before any hold.
 
     Raises:
         ApiError: Naming the field.
     """
-    return tuple(
-        [
-            _good(await decoder.decode_fully(image.path, facts, field=IMAGE_FIELD))
-            for image, facts in zip(images, probed, strict=True)
-        ]
-    )
+    decoded: list[ImageFacts] = []
+    for image, facts in zip(images, probed, strict=True):
+        whole = known.facts(account_id, image.sha256)
+        if whole is None:
+            whole = _good(await decoder.decode_fully(image.path, facts, field=IMAGE_FIELD))
+        decoded.append(whole)
+    return tuple(decoded)
 
 
 def _refuse(failure: Failure | None) -> None:

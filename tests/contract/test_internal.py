@@ -1,6 +1,7 @@
 """What hosts reach: reports, orders, uploads, blobs by signed address."""
 
 import hashlib
+from pathlib import Path
 
 import pytest
 
@@ -8,9 +9,11 @@ from infra import leases
 from tests.contract.world import BOOT, CARD, HOST_TOKEN, User, World
 from tests.support.pictures import png
 from workflows.contracts import generation as g
+from workflows.contracts.failures import Failure
 from workflows.contracts.hosts import CardReport, HostReport, OrderRequest, UploadRequest, Work
 from workflows.contracts.media import BlobRef
 from workflows.domain.placement.state import Assignment
+from workflows.domain.plan import ImageFacts
 
 TOKEN = {"Authorization": f"Bearer {HOST_TOKEN}"}
 RESULT = png(128, 96, seed=8)
@@ -129,6 +132,31 @@ async def test_the_same_picture_of_two_accounts_is_stored_once_and_tells_nothing
     assert {name for name, _ in theirs.headers.items()} == {name for name, _ in fresh.headers.items()}
     await world.fail(theirs.json()["id"])
     assert len(await world.stored()) == 2
+
+
+async def test_a_picture_sent_again_is_not_decoded_again_and_is_there_all_the_same(
+    world: World, user: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = await world.user("bob")
+    picture = png(seed=5)
+    assert (await world.create(user, "op-1", picture)).status_code == 202
+    (stored,) = await world.stored()
+    decoded: list[Path] = []
+    decode_fully = world.parts.decoder.decode_fully
+
+    async def counted(path: Path, facts: ImageFacts, *, field: str) -> ImageFacts | Failure:
+        decoded.append(path)
+        return await decode_fully(path, facts, field=field)
+
+    monkeypatch.setattr(world.parts.decoder, "decode_fully", counted)
+
+    assert (await world.create(user, "op-2", picture)).status_code == 202
+    assert not decoded, "the same account's same bytes were whole the first time"
+    await world.parts.store.delete(stored)
+    assert (await world.create(user, "op-3", picture)).status_code == 202
+    assert await world.stored() == {stored}, "what is gone meanwhile is stored again"
+    assert (await world.create(other, "op-1", picture)).status_code == 202
+    assert len(decoded) == 1, "another account's request goes the whole way"
 
 
 def _path(world: World, url: str) -> str:
