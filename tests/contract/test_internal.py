@@ -106,7 +106,7 @@ async def test_an_older_fence_neither_starts_nor_delivers(world: World, user: Us
             f"/internal/v1/{path}", headers=TOKEN, json=message.model_dump(mode="json")
         )
         assert answer.status_code == 409
-        assert set(answer.json()) == {"reason"}
+        assert set(answer.json()) == {"reason", "stray"}
 
 
 @pytest.mark.parametrize("change", ["size=1&", "mime=text%2Fhtml&", "expires=99999999999&"])
