@@ -8,6 +8,8 @@ from typing import Any
 
 import typer
 
+from infra.telemetry import configure_logging
+
 COMMANDS = {
     "up": "workers.cli.stack",
     "down": "workers.cli.stack",
@@ -66,7 +68,8 @@ def __getattr__(name: str) -> Any:
 
 
 def main() -> None:
-    """The entry point `holdfast`."""
+    """The entry point `holdfast`. Logs go to stderr, so that stdout is results alone."""
+    configure_logging("cli")
     called = sys.argv[1] if len(sys.argv) > 1 else ""
     (application((called,)) if called in COMMANDS or called in GROUPS else whole())()
 
