@@ -59,8 +59,7 @@ async def create(parts: Parts, caller: Caller, operation_id: str, draft: Draft) 
     probed = await probed_pictures(parts.decoder, draft.entry.manifest, draft.mode, draft.images)
     await _refuse_early(parts, draft, known, _plan(draft, probed))
     facts, claims = await _take_in(parts, operation, draft, probed)
-    attempt = known.existing.attempt if known.existing is not None else 1
-    request = _request(operation, draft, _plan(draft, facts), facts, attempt)
+    request = _request(operation, draft, _plan(draft, facts), facts, known)
     admission = await _admit(parts, operation, request, claims)
     return await _answer(parts, operation, draft, admission, claims)
 
@@ -144,7 +143,7 @@ async def _refuse_early(parts: Parts, draft: Draft, known: Preflight, planned: P
 
 
 def _request(
-    operation: Operation, draft: Draft, planned: Plan, facts: Sequence[ImageFacts], attempt: int
+    operation: Operation, draft: Draft, planned: Plan, facts: Sequence[ImageFacts], known: Preflight
 ) -> GenerationRequest:
     now = datetime.now(UTC)
     return GenerationRequest(
@@ -153,14 +152,14 @@ def _request(
         operation_id=operation.operation_id,
         fingerprint=draft.fingerprint,
         fields=draft.fields,
-        attempt=attempt,
+        attempt=known.existing.attempt if known.existing is not None else 1,
         model=planned.snapshot,
         parameters=planned.parameters,
         inputs=tuple(input_image(image, file.sha256) for image, file in zip(facts, draft.images, strict=True)),
         outputs=planned.outputs,
         price_credits=planned.price_credits,
         created_at=now,
-        admit_by=now + timeouts.ADMISSION,
+        admit_by=now + known.clock_ahead + timeouts.ADMISSION,  # the database judges it
         expires_at=now + timedelta(seconds=planned.wait_s_max),
     )
 

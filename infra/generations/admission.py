@@ -1,5 +1,7 @@
 """Taking a request in: hold the price and, where a card is idle, place it; or refuse."""
 
+from datetime import UTC, datetime, timedelta
+
 from infra.db import Reader, Tx, load
 from infra.generations.records import ExistingOperation, Preflight, refusal
 from infra.settings import Settings
@@ -12,6 +14,8 @@ _QUERIES = load(__package__)
 
 IN_FLIGHT_MAX: int = Settings.model_fields["in_flight_max"].default
 """Open generations of one account, unless the caller's settings say otherwise."""
+CLOCKS_AGREE = timedelta(seconds=1)
+"""Less is the way from the database on a busy process, and nothing to allow for."""
 
 
 async def admit(tx: Tx, request: GenerationRequest, *, in_flight_max: int = IN_FLIGHT_MAX) -> Admission:
@@ -75,4 +79,10 @@ async def preflight(reader: Reader, *, account_id: str, operation_id: str, model
         in_flight=row["in_flight"],
         queue_length=row["queue_length"],
         existing=existing,
+        clock_ahead=_clock_ahead(row["at"]),
     )
+
+
+def _clock_ahead(at: datetime) -> timedelta:
+    ahead = at - datetime.now(UTC)
+    return ahead if abs(ahead) > CLOCKS_AGREE else timedelta(0)

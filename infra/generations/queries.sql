@@ -53,7 +53,7 @@ select coalesce(a.credits_posted - a.debits_posted - a.debits_pending, 0) as ava
        coalesce(a.frozen, false) as frozen,
        (select count(*) from generation where account_id = %(account_id)s and status = 'pending') as in_flight,
        (select count(*) from ticket where model_id = %(model_id)s) as queue_length,
-       o.fingerprint, o.fields, o.task_id, o.attempt, g.status as generation_status
+       o.fingerprint, o.fields, o.task_id, o.attempt, g.status as generation_status, clock_timestamp() as at
 from (select 1) one
 left join account a on a.id = %(account_id)s
 left join operation o on o.account_id = %(account_id)s and o.operation_id = %(operation_id)s

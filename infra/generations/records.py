@@ -1,6 +1,6 @@
 """What the database answers about generations, as frozen values."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from workflows.contracts.failures import Code, Failure
 from workflows.contracts.generation import CancelRequest, GenerationRequest
@@ -148,6 +148,8 @@ class Preflight(Message):
         in_flight: Its open generations.
         queue_length: Generations of the model that wait.
         existing: What is known of the operation id.
+        clock_ahead: The database's clock minus this process's. `admit_by` is judged by the former: without this,
+            a host whose clock is behind by some seconds would have every admission refused.
     """
 
     available_credits: int
@@ -155,6 +157,7 @@ class Preflight(Message):
     in_flight: int
     queue_length: int
     existing: ExistingOperation | None
+    clock_ahead: timedelta = timedelta(0)
 
     def refusal(self, *, price_credits: int, in_flight_max: int, queue_max: int) -> Failure | None:
         """Why an admission would be refused now, with the very words that it would use."""

@@ -22,6 +22,7 @@ async def snapshot(reader: Reader) -> tuple[tuple[CardState, ...], tuple[Ticket,
             CardState(
                 uuid=card["uuid"],
                 label=card["label"],
+                engines=frozenset(card["engines"]),
                 capabilities=frozenset(card["capabilities"]),
                 vram_total_mib=card["vram_total_mib"],
                 reported_at=card["last_report_at"],

@@ -29,13 +29,13 @@ select holdfast.stale_lease_v1(%(task_id)s, %(lease_id)s::uuid, %(fence)s) as wh
 
 -- name: cards
 -- All cards, as placement sees them.
-select uuid, label, capabilities, vram_total_mib, last_report_at, cordoned,
+select uuid, label, engines, capabilities, vram_total_mib, last_report_at, cordoned,
        lease_id is not null or running_task is not null or settled_fence < fetched_fence as busy
 from card order by uuid
 
 -- name: tickets
 -- All who wait, in their order.
-select task_id, account_id, capability, vram_budget_mib, enqueued_at
+select task_id, account_id, engine, capability, vram_budget_mib, enqueued_at
 from ticket order by capability, priority desc, enqueued_at, task_id
 
 -- name: cordon

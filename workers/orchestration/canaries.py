@@ -172,7 +172,7 @@ class Canaries(Loop):
             outputs=planned.outputs,
             price_credits=planned.price_credits,
             created_at=now,
-            admit_by=now + timeouts.ADMISSION,
+            admit_by=now + known.clock_ahead + timeouts.ADMISSION,
             expires_at=now + timedelta(seconds=planned.wait_s_max),
             is_canary=True,
         )

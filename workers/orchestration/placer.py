@@ -1,11 +1,12 @@
 """The placer: gives free cards to waiting generations, by the pure decision that the simulator runs too."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 
 import structlog
 
 from infra import leases
 from infra.db import Database
+from infra.db.clock import server_time
 from workers.orchestration.loop import Loop
 from workflows.domain.placement.decide import decide
 from workflows.domain.placement.state import Ticket
@@ -30,12 +31,12 @@ class Placer(Loop):
         async with self._database.single_statement() as tx:
             await leases.lapse(tx)
         async with self._database.read() as reader:
+            now = await server_time(reader)  # reports bear the database's time: by another clock all may be silent
             cards, waiting = await leases.snapshot(reader)
         if not waiting:
             self._served.clear()
             self._told.clear()
             return
-        now = datetime.now(UTC)
         decision = decide(now, cards, waiting, served=self._served)
         accounts = {ticket.task_id: ticket.account_id for ticket in waiting}
         for assignment in decision.assignments:

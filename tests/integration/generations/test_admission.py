@@ -1,13 +1,14 @@
 """What admission answers, and what it leaves behind."""
 
 import asyncio
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 
 import psycopg
 import pytest
 
 from infra import generations, ledger
 from infra.db import Database
+from infra.generations import admission
 from tests.support.eventually import eventually
 from tests.support.generations import SNAPSHOT, Ways, request
 from workflows.contracts.failures import Code
@@ -204,3 +205,25 @@ async def test_a_ticket_wakes_placement(ways: Ways, database: Database) -> None:
         assert await session.wait(timedelta(seconds=20)) == {"holdfast_place"}
         await ways.report()
         assert await session.wait(timedelta(seconds=20)) == {"holdfast_place"}, "a card came"
+
+
+@pytest.mark.parametrize("behind", [timedelta(0), timedelta(hours=-2), timedelta(hours=2)])
+async def test_preflight_tells_how_far_the_clocks_are_apart(
+    ways: Ways, database: Database, monkeypatch: pytest.MonkeyPatch, behind: timedelta
+) -> None:
+    """Who makes a request allows for it, so that `admit_by` means the same to the database."""
+
+    class Shifted(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> "Shifted":
+            return cls.fromtimestamp(datetime.now(tz).timestamp(), tz) - behind
+
+    monkeypatch.setattr(admission, "datetime", Shifted)
+    account = await ways.account()
+    async with database.read() as reader:
+        known = await generations.preflight(reader, account_id=account, operation_id="x", model_id="m")
+    assert abs(known.clock_ahead - behind) < timedelta(minutes=1)
+    assert behind or not known.clock_ahead, "clocks that agree are left alone"
+    late = datetime.now(UTC) - behind
+    answer = await ways.admit(request(account, admit_by=late + known.clock_ahead + timedelta(seconds=30)))
+    assert answer.outcome is AdmissionOutcome.HELD

@@ -16,6 +16,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 CARD = CardState(
     uuid="c1",
     label="gpu-1",
+    engines=frozenset({"native"}),
     capabilities=frozenset({"image_upscale"}),
     vram_total_mib=1000,
     reported_at=NOW,
@@ -25,11 +26,18 @@ CARD = CardState(
 
 
 def ticket(
-    name: str, account: str = "a", *, age: float = 0, needs: str = "image_upscale", mib: int = 500
+    name: str,
+    account: str = "a",
+    *,
+    age: float = 0,
+    engine: str = "native",
+    needs: str = "image_upscale",
+    mib: int = 500,
 ) -> Ticket:
     return Ticket(
         task_id=name,
         account_id=account,
+        engine=engine,
         capability=needs,
         vram_budget_mib=mib,
         enqueued_at=NOW - timedelta(seconds=age),
@@ -51,6 +59,7 @@ def test_a_free_card_goes_to_who_waits() -> None:
             "gpu-1: its host is silent",
         ),
         (CARD, ticket("t", needs="video"), "gpu-1: no video"),
+        (CARD, ticket("t", engine="comfyui"), "gpu-1: no comfyui engine"),
         (CARD, ticket("t", mib=1001), "gpu-1: 1000 MiB of 1001 MiB needed"),
         (replace(CARD, busy=True), ticket("t", needs="video"), "gpu-1: no video"),
     ],

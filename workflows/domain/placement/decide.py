@@ -95,6 +95,8 @@ def _unfit(card: CardState, ticket: Ticket) -> str | None:
     """Why the card can't take this ticket, free or not; None when it fits."""
     if ticket.capability not in card.capabilities:
         return f"no {ticket.capability}"
+    if ticket.engine not in card.engines:
+        return f"no {ticket.engine} engine"
     if card.vram_total_mib < ticket.vram_budget_mib:
         return f"{card.vram_total_mib} MiB of {ticket.vram_budget_mib} MiB needed"
     return None

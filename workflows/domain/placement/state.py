@@ -11,6 +11,7 @@ class CardState:
     Attributes:
         uuid: The physical card.
         label: Public name.
+        engines: Engine kinds that are up on it, as `native`.
         capabilities: What its engines offer, as `image_upscale`.
         vram_total_mib: MiB.
         reported_at: Its host's last report.
@@ -20,6 +21,7 @@ class CardState:
 
     uuid: str
     label: str
+    engines: frozenset[str]
     capabilities: frozenset[str]
     vram_total_mib: int
     reported_at: datetime
@@ -34,6 +36,7 @@ class Ticket:
     Attributes:
         task_id: The generation.
         account_id: For fairness between accounts.
+        engine: The engine kind that its model runs on.
         capability: What it needs.
         vram_budget_mib: MiB.
         enqueued_at: When it began to wait.
@@ -41,6 +44,7 @@ class Ticket:
 
     task_id: str
     account_id: str
+    engine: str
     capability: str
     vram_budget_mib: int
     enqueued_at: datetime
