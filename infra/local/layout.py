@@ -86,6 +86,11 @@ class Layout:
         """Is there while a restore is under way, and stays when it was cut off: then nothing may start."""
         return self.run / "restoring"
 
+    @property
+    def places(self) -> tuple[Path, ...]:
+        """Every folder that holds this stack's own, whoever runs it; some may not be there."""
+        return (self.socket, ROOTS_STATE / self.key, self.home)
+
     def strangers(self) -> list[str]:
         """Names under the home that no part of a stack made; deleting the home would lose them."""
         if not self.home.exists():

@@ -114,8 +114,9 @@ def reset(*, yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = Fa
     if not yes:
         typer.confirm(f"Delete all data under {layout.home}, for good?", abort=True)
     down()
-    for folder in {layout.home, layout.postgres, layout.socket}:
-        shutil.rmtree(folder, ignore_errors=not folder.exists())
+    for folder in layout.places:
+        if folder.exists():
+            shutil.rmtree(folder)
     steps.print("Deleted.")
 
 

@@ -59,8 +59,7 @@ def _own(home: Path) -> Settings:
 
 def _remove(settings: Settings) -> None:
     """All that the stack wrote: run by root, its database may lie outside its home."""
-    layout = Layout(settings.home)
-    for folder in (layout.postgres, layout.socket, layout.home):
+    for folder in Layout(settings.home).places:
         shutil.rmtree(folder, ignore_errors=True)
 
 

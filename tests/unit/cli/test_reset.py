@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from infra.local import layout
+from infra.local.layout import Layout
 from workers.cli.app import app
 
 
@@ -19,10 +21,15 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_a_stack_is_deleted_whole(home: Path) -> None:
+def test_a_stack_is_deleted_whole(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layout, "ROOTS_STATE", tmp_path / "state")
+    apart = tmp_path / "state" / Layout(home).key
+    (apart / "postgres" / "data").mkdir(parents=True)
     answer = CliRunner().invoke(app, ["reset", "--yes"])
     assert answer.exit_code == 0, answer.output
     assert not home.exists()
+    assert not apart.exists()
+    assert apart.parent.exists(), "other stacks' data lie there too"
 
 
 def test_a_home_that_holds_anything_else_is_left_alone(home: Path) -> None:
