@@ -31,7 +31,7 @@ async def snapshot(reader: Reader) -> tuple[tuple[CardState, ...], tuple[Ticket,
             )
             for card in cards
         ),
-        tuple(Ticket(**ticket) for ticket in tickets),
+        tuple(Ticket(**{**ticket, "came_back_from": frozenset(ticket["came_back_from"])}) for ticket in tickets),
     )
 
 

@@ -35,7 +35,9 @@ from card order by uuid
 
 -- name: tickets
 -- All who wait, in their order.
-select task_id, account_id, engine, capability, vram_budget_mib, enqueued_at
+select task_id, account_id, engine, capability, vram_budget_mib, enqueued_at,
+       array(select card_uuid from lease l where l.task_id = ticket.task_id and l.end_reason = 'requeued')
+           as came_back_from
 from ticket order by capability, priority desc, enqueued_at, task_id
 
 -- name: cordon

@@ -256,6 +256,9 @@ async def test_a_requeue_needs_proof_once_the_order_was_fetched(
     assert await requeue(database, waiting.task_id, lease, never_ran=True), "the same answer when repeated"
     record = await ways.record(waiting)
     assert (record.phase, record.queue_ahead) == (Phase.WAITING, 0)
+    async with database.read() as reader:
+        _, (ticket,) = await leases.snapshot(reader)
+    assert ticket.came_back_from == {"cpu-a-0"}
     assert await offered(database, waiting.task_id) is None, "its host has not said that the card is clean"
     await ways.report(settled_fence=lease.fence)
     assert await offered(database, waiting.task_id) is not None

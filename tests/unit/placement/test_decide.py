@@ -169,3 +169,10 @@ def test_the_order_of_what_is_seen_does_not_matter(
     chance.shuffle(shuffled_cards)
     chance.shuffle(shuffled)
     assert set(decide(NOW, cards, waiting).assignments) == set(decide(NOW, shuffled_cards, shuffled).assignments)
+
+
+def test_a_card_that_a_ticket_came_back_from_is_its_last_choice() -> None:
+    back = replace(ticket("t"), came_back_from=frozenset({"c1"}))
+    larger = replace(CARD, uuid="c2", label="gpu-2", vram_total_mib=9000)
+    assert decide(NOW, [CARD, larger], [back]).assignments == (Assignment("t", "c2"),)
+    assert decide(NOW, [CARD], [back]).assignments == (Assignment("t", "c1"),), "but not refused"

@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 
 from workflows.contracts import timeouts
 from workflows.domain.placement.state import Assignment, CardState, Ticket
@@ -34,7 +35,8 @@ def decide(
 
     Accounts take turns; within an account the oldest goes first. A ticket that fits no card
     doesn't hold up those behind it. Of several fitting cards the smallest is taken, so that large
-    ones stay free for who needs them.
+    ones stay free for who needs them. A card that the ticket came back from is its last
+    choice: a host may report a card and never take its work.
 
     Args:
         now: The moment of the look; only compared with the cards' reports.
@@ -52,7 +54,7 @@ def decide(
         if not fitting:
             reasons[ticket.task_id] = _why_not(ticket, cards, closed, free)
             continue
-        card = min(fitting, key=lambda each: (each.vram_total_mib, each.uuid))
+        card = min(fitting, key=partial(_preference, ticket))
         del free[card.uuid]
         assignments.append(Assignment(task_id=ticket.task_id, card_uuid=card.uuid))
     return Decision(assignments=tuple(assignments), reasons=reasons)
@@ -78,6 +80,10 @@ def take_turns(waiting: Iterable[Ticket], served: Mapping[str, datetime]) -> lis
         ordered.extend(queues[account].popleft() for account in turns)
         turns = [account for account in turns if queues[account]]
     return ordered
+
+
+def _preference(ticket: Ticket, card: CardState) -> tuple[bool, int, str]:
+    return (card.uuid in ticket.came_back_from, card.vram_total_mib, card.uuid)
 
 
 def _closed(card: CardState, now: datetime, fresh: timedelta) -> str | None:

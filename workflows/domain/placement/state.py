@@ -40,6 +40,7 @@ class Ticket:
         capability: What it needs.
         vram_budget_mib: MiB.
         enqueued_at: When it began to wait.
+        came_back_from: Cards that it was given and did not run on.
     """
 
     task_id: str
@@ -48,6 +49,7 @@ class Ticket:
     capability: str
     vram_budget_mib: int
     enqueued_at: datetime
+    came_back_from: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
