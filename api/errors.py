@@ -126,7 +126,7 @@ def internal_error() -> ApiError:
 
 def away(part: str) -> ApiError:
     """A part that this call needs doesn't answer; `part` is a public word, as `database`."""
-    message = f"The {part} is away for the moment; nothing was changed. Try again with the same operation id."
+    message = f"The {part} is away for the moment. Try again; the same operation id never makes a second task."
     return ApiError(Failure(code=Code.SERVICE_UNAVAILABLE, message=message))
 
 

@@ -3,7 +3,7 @@
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
-from api import present
+from api import errors, present
 from api.auth.caller import Caller, Creator
 from api.canvas import PREFIX
 from api.core import content, tasks
@@ -13,6 +13,7 @@ from api.core.operation import operation_id
 from api.errors import ApiError, refuse
 from api.parts import Parts, parts_of
 from api.uploads.multipart import FRAMING_BYTES, Limits, read_form
+from infra.db import DatabaseAway
 from infra.generations import GenerationRecord
 from workflows.contracts.failures import Code
 
@@ -50,6 +51,10 @@ async def _create(request: Request, caller: Caller) -> GenerationRecord:
         try:
             form = await read_form(request, folder, _limits(parts))
             return await create(parts, caller, operation, draft(parts.catalog, form))
+        except DatabaseAway as error:
+            away = errors.away("database")
+            away.operation_id = operation
+            raise away from error
         except ApiError as error:
             error.operation_id = error.operation_id or operation
             raise

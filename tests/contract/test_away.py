@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import tempfile
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from api.core.gateway import TemporalGenerations
 from infra import generations
 from tests.contract.world import CANVAS, User, World, serve, settings_for
 from tests.support.eventually import eventually
+from tests.support.frozen import freezable
 from tests.support.pictures import png
 from tests.support.postgres import PostgresServer
 from workflows.contracts.failures import Code
@@ -46,6 +48,29 @@ async def test_without_postgres_every_call_says_so(headless: World, user: User, 
     assert (answer.status_code, error["code"], error["retryable"]) == (503, "service_unavailable", True)
     assert int(answer.headers["retry-after"]) >= 1
     assert "database" in error["message"]
+
+
+async def test_a_frozen_postgres_keeps_no_caller_longer_than_an_absent_one(
+    world: World, user: User, conninfo: str
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:  # a socket's path has 107 bytes at most; tmp_path may be longer
+        async with (
+            freezable(conninfo, Path(folder)) as (way, flows),
+            serve(settings_for(Path(folder), way), world.workflows) as (address, _),
+            httpx.AsyncClient(base_url=address, timeout=8) as client,
+        ):
+            through = replace(world, client=client)
+            assert (await through.create(user, "op-1")).status_code == 202
+            flows.clear()
+            answer = await through.create(user, "op-2")
+            flows.set()
+
+            assert (answer.status_code, answer.json()["error"]["code"]) == (503, "service_unavailable")
+
+            async def recovered() -> bool:
+                return (await through.create(user, "op-2")).status_code == 202
+
+            await eventually(recovered)
 
 
 async def test_without_postgres_the_process_lives_and_is_not_ready(headless: World) -> None:
