@@ -44,7 +44,12 @@ _NOT_YET = (
 
 @cache
 def build_id() -> str:
-    """SHA-256 over the text of the package `workflows`: equal code is one version, whoever runs it."""
+    """The version of the code that this process runs: what `build_id_now` said when it was first asked."""
+    return build_id_now()
+
+
+def build_id_now() -> str:
+    """SHA-256 over the text of the package `workflows` as it lies there: equal code is one version."""
     digest = hashlib.sha256()
     for path, text in sorted(_sources(files("workflows"), "workflows")):
         digest.update(f"{path}\0{len(text)}\0".encode() + text)

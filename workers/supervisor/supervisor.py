@@ -38,6 +38,8 @@ PATIENCE = timedelta(seconds=120)
 ORPHAN_S = 20.0
 LOG_BYTES_MAX = 20 * 1024 * 1024
 LOG_LOOK_S = 30.0
+CODE_LOOK_S = 10.0
+CODE_PATIENCE = timedelta(seconds=1)
 _RETRY_S = 0.1
 
 log = structlog.get_logger(__name__)
@@ -115,6 +117,23 @@ class Supervisor:
         await self._parts["api"].until_up()
         self._ready = True
         self._say("up")
+        await self._follow_code(client, build)
+
+    async def _follow_code(self, client: Client, build: str) -> None:
+        """Make the build of a restarted orchestrator current: in a checkout, code may change while the stack runs."""
+        while True:
+            await asyncio.sleep(CODE_LOOK_S)
+            found = await asyncio.to_thread(deployment.build_id_now)
+            if found == build:
+                continue
+            try:
+                await deployment.promote(client, found, patience=CODE_PATIENCE)
+                await self._adopt_stranded(client, found)
+            except (TimeoutError, RPCError) as error:  # edited, but no orchestrator of it was started yet
+                log.info("code_changed", build=found, running=build, reason=repr(error))
+            else:
+                log.warning("code_followed", build=found, before=build)
+                build = found
 
     async def _prepare_database(self, settings: Settings) -> None:
         if "postgres" in self._parts:
