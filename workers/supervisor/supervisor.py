@@ -120,7 +120,7 @@ class Supervisor:
         await self._follow_code(client, build)
 
     async def _follow_code(self, client: Client, build: str) -> None:
-        """Make the build of a restarted orchestrator current: in a checkout, code may change while the stack runs."""
+        """Make a restarted orchestrator's build current: in a checkout, code may change while the stack runs."""
         while True:
             await asyncio.sleep(CODE_LOOK_S)
             found = await asyncio.to_thread(deployment.build_id_now)
