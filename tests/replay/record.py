@@ -162,6 +162,15 @@ async def unknown_then_resolved(world: World) -> Script:
     return script
 
 
+async def unknown_then_settled(world: World) -> Script:
+    script = world.script(run=says(UNKNOWN))
+    await world.admit_it(script)
+    await eventually(lambda: script.unknowns)
+    settle = RELEASE.model_copy(update={"decision": Decision.SETTLE})
+    await generations.resolve(world.client, script.request.task_id, settle)
+    return script
+
+
 async def unknown_then_raised(world: World) -> Script:
     script = world.script(run=says(UNKNOWN), resolve_by_s=1)
     await world.admit_it(script)
@@ -208,6 +217,7 @@ PATHS: tuple[Callable[[World], Awaitable[Script]], ...] = (
     host_away_before_the_order,
     unknown_then_found,
     unknown_then_resolved,
+    unknown_then_settled,
     unknown_then_raised,
     unknown_then_released_by_manifest,
     silent_host_then_found,
