@@ -23,12 +23,13 @@ DATABASE = "database.dump"
 TEMPORAL = "temporal.db"
 SECRETS = "secrets.json"
 JOURNAL = "host/journal.db"
+PORTS = "run/ports.json"
 MANIFEST_BYTES_MAX = 256 * 1024 * 1024
 """Some 200 bytes a blob: a million of them fit."""
 _NAME = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}"
 _FORMS = re.compile(
-    rf"{re.escape(DATABASE)}|{re.escape(TEMPORAL)}|{re.escape(SECRETS)}|{re.escape(JOURNAL)}"
-    r"|store/blobs/([0-9a-f]{2})/([0-9a-f]{2})/\1\2[0-9a-f]{60}"
+    "|".join(map(re.escape, (DATABASE, TEMPORAL, SECRETS, JOURNAL, PORTS)))
+    + r"|store/blobs/([0-9a-f]{2})/([0-9a-f]{2})/\1\2[0-9a-f]{60}"
     rf"|engines/{_NAME}/runs/{_NAME}/{_NAME}"
 )
 _CHUNK = 1024 * 1024

@@ -103,11 +103,13 @@ def restore(layout: Layout, source: Path, *, replace: bool, with_temporal: bool,
 def _fill(layout: Layout, source: Path, manifest: Manifest, *, with_temporal: bool, say: Say) -> None:
     say("writing files")
     with tempfile.TemporaryDirectory(prefix="restore-", dir=layout.run) as folder:
-        dump = Path(folder) / "database.dump"
+        dump, ports = Path(folder) / "database.dump", layout.run / "ports.json"
         places = {
             archive.DATABASE: dump,
             archive.TEMPORAL: layout.temporal / "temporal.db" if with_temporal else None,
             archive.SECRETS: layout.secrets,
+            # Addresses that clients kept stay good; those of a stack that is here are kept by others by now.
+            archive.PORTS: None if ports.exists() else ports,
         }
         archive.extract(source, manifest, lambda name: places.get(name, layout.home / name))
         say("restoring the database")
@@ -164,8 +166,9 @@ def _sources(layout: Layout, scratch: Path, *, store_is_here: bool) -> Iterator[
     for name, path in ((archive.TEMPORAL, scratch / "temporal.db"), (archive.JOURNAL, scratch / "journal.db")):
         if path.exists():
             yield name, path
-    if layout.secrets.exists():
-        yield archive.SECRETS, layout.secrets
+    for name, path in ((archive.SECRETS, layout.secrets), (archive.PORTS, layout.run / "ports.json")):
+        if path.exists():
+            yield name, path
     kept = sorted((layout.store / "blobs").rglob("*")) if store_is_here else []
     kept += sorted(layout.engines.glob("*/runs/*/*"))  # results that no host has fetched yet
     for path in kept:
