@@ -57,7 +57,9 @@ async def cancel(parts: Parts, caller: Caller, task_id: str, reason: str) -> tup
         record = await find(parts, caller, task_id)
         if record.status.is_final:
             return record, _final(record)
-        # Its workflow was terminated: the sweep ends such a generation, and nothing else can.
+        # Its workflow was lost or terminated. The sweep takes such a generation up again, and the wish with it.
+        async with answer_within(READ), parts.database.single_statement() as tx:
+            await generations.request_cancel(tx, task_id, request)
         reply = CancelReply(
             task_id=task_id, answer=CancelAnswer.CANCEL_REQUESTED, credit_status=record.credit_status
         )

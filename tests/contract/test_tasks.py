@@ -123,6 +123,18 @@ async def test_a_reason_that_cannot_be_recorded_is_refused(world: World, user: U
     assert (await world.balance(user)).held == 2
 
 
+async def test_a_cancel_of_a_task_whose_workflow_is_lost_is_kept_for_the_sweep(world: World, user: User) -> None:
+    task_id = await created(world, user)
+    world.workflows.lost = True
+    answer = await world.client.post(f"{TASKS}/{task_id}/cancel", headers=user.headers(), json={"reason": "mine"})
+
+    assert answer.json() == {"id": task_id, "status": "cancel_requested"}
+    assert answer.headers["x-ic-credit-status"] == "held"
+    record = await world.record(user, task_id)
+    assert record.cancel is not None
+    assert record.cancel.reason == "mine"
+
+
 async def test_a_finished_task_is_not_cancellable(world: World, user: User) -> None:
     task_id = await created(world, user)
     await world.complete(user, task_id)

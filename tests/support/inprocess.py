@@ -7,7 +7,7 @@ import asyncio
 
 from infra import generations
 from infra.db import Database
-from infra.temporal.generations import AdmissionUnanswered, TemporalAway
+from infra.temporal.generations import AdmissionUnanswered, NoOpenCourse, TemporalAway
 from workflows.contracts import timeouts
 from workflows.contracts.failures import Code, Failure
 from workflows.contracts.generation import Admission, CancelReply, CancelRequest, GenerationRequest, Release
@@ -22,6 +22,7 @@ class InProcessGenerations:
         answers: What the database answered.
         silent: While set, nobody answers an admission, as without an orchestrator.
         away: While set, the workflow server can't be reached.
+        lost: While set, the workflows are gone: terminated, or their database was.
         gate: Admissions wait for it before they hold.
         lose_answer: While set, the hold is taken and its answer is lost.
     """
@@ -34,6 +35,7 @@ class InProcessGenerations:
         self.answers: list[Admission] = []
         self.silent = False
         self.away = False
+        self.lost = False
         self.lose_answer = False
         self.gate = asyncio.Event()
         self.gate.set()
@@ -58,6 +60,8 @@ class InProcessGenerations:
         """What waits is canceled at once; what runs is asked to stop, and goes on until a test ends it."""
         if self.away:
             raise TemporalAway("away")
+        if self.lost:
+            raise NoOpenCourse("lost")
         async with self._database.transaction() as tx:
             await generations.request_cancel(tx, task_id, request)
         record = await self._record(task_id)
