@@ -3,6 +3,7 @@
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from temporalio import workflow
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client
@@ -95,6 +96,19 @@ async def test_a_workflow_that_completed_over_an_open_hold_is_shown_and_not_repe
     assert await courses.standing(client, asked.task_id) is Standing.COMPLETED
 
 
+async def test_one_that_ends_under_our_eyes_is_no_contradiction(
+    ways: Ways, database: Database, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = await held(ways)
+
+    async def ends_now(_client: Client, task_id: str) -> Standing:
+        await ways.release(task_id)
+        return Standing.COMPLETED
+
+    monkeypatch.setattr(courses, "standing", ends_now)
+    assert await sweep(database, client) == Swept(looked_at=1)
+
+
 async def test_one_that_ended_in_both_is_nobodys_business(ways: Ways, database: Database, client: Client) -> None:
     asked = await held(ways)
     async with Worker(client, task_queue=queues.ORCHESTRATOR, workflows=[Over]):
@@ -133,7 +147,9 @@ async def test_the_young_are_left_alone(ways: Ways, database: Database, client: 
     assert await sweep(database, client, older_than=timedelta(hours=1)) == Swept()
 
 
-async def test_many_are_swept_in_batches(ways: Ways, database: Database, client: Client, monkeypatch: Any) -> None:
+async def test_many_are_swept_in_batches(
+    ways: Ways, database: Database, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sweeping, "BATCH", 2)
     asked = [await held(ways) for _ in range(5)]
     found = await sweep(database, client)
