@@ -99,7 +99,7 @@ async def test_a_workflow_that_completed_over_an_open_hold_is_shown_and_not_repe
 async def test_one_that_ends_under_our_eyes_is_no_contradiction(
     ways: Ways, database: Database, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = await held(ways)
+    await held(ways)
 
     async def ends_now(_client: Client, task_id: str) -> Standing:
         await ways.release(task_id)
