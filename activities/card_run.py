@@ -179,7 +179,7 @@ class CardRun:
 
     async def _looked_in_vain(self, entry: Entry, *, ran: bool) -> RunOutcome:
         if ran:
-            return outcomes.failed("The engine failed.", "the engine lost the run and left no result", ran=True)
+            return outcomes.lost("the engine lost the run and left no result")
         if self._submitted_before and not self._desk.engine.keeps_records and self._desk.journal.lost_at:
             return outcomes.unknown("the journal was lost, and the engine keeps no records")
         await card_supply.prove_ownership(self._desk, entry)

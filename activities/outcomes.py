@@ -35,6 +35,11 @@ def failed(message: str, evidence: str, *, ran: bool) -> RunOutcome:
     )
 
 
+def lost(evidence: str) -> RunOutcome:
+    """It began and is over without a result, through no fault of the request: another run may do better."""
+    return failed("The engine failed.", evidence, ran=True).model_copy(update={"lost": True})
+
+
 def unknown(evidence: str) -> RunOutcome:
     """Evidence ends here."""
     return RunOutcome(

@@ -54,6 +54,13 @@ def test_no_word_but_unknown_moves_no_money_whatever_was_asked(cancel: CancelReq
     assert isinstance(follows(RunOutcome(verdict=RunVerdict.UNKNOWN), cancel=cancel), Doubt)
 
 
+def test_a_run_lost_with_its_engine_runs_again_but_not_for_ever() -> None:
+    lost = RunOutcome(verdict=RunVerdict.FAILED, failure=BROKEN, lost=True)
+    assert isinstance(follows(lost), PlaceAgain)
+    assert follows(lost, cancel=ASKED) == lifecycle.canceled(ASKED), "it is proven to have stopped"
+    assert follows(lost, placements=lifecycle.PLACEMENTS_MAX) == GiveBack(Status.FAILED, BROKEN)
+
+
 @pytest.mark.parametrize("verdict", [RunVerdict.FAILED, RunVerdict.UNKNOWN, RunVerdict.CANCELED])
 def test_proof_that_nothing_ran_places_again(verdict: RunVerdict) -> None:
     assert isinstance(follows(RunOutcome(verdict=verdict, may_have_run=False, failure=AWAY)), PlaceAgain)

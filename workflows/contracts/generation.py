@@ -151,6 +151,8 @@ class RunOutcome(Message):
         may_have_run: False only with proof that the engine never started it.
         engine_s: Seconds the engine worked, when it said so.
         evidence: One line for the operator: what was looked at and what it said.
+        lost: A run that began is proven to be over without a result, as when its engine was stopped; the request
+            isn't to blame, so it may run again.
     """
 
     verdict: RunVerdict
@@ -159,6 +161,7 @@ class RunOutcome(Message):
     may_have_run: bool = True
     engine_s: float | None = None
     evidence: str = ""
+    lost: bool = False
 
 
 class InspectOrder(Message):
@@ -194,7 +197,8 @@ class AcceptLease(Message):
 class Requeue(AcceptLease):
     """End a lease under which nothing ran, and wait again.
 
-    Without `never_ran` the transaction has to find the proof itself: the order was never fetched.
+    Without `never_ran` the transaction has to find the proof itself: the order was never fetched. With it, the
+    host gave the proof: the engine never started the run, or it is over without a result.
     """
 
     never_ran: bool = False

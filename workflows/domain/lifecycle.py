@@ -95,7 +95,7 @@ def after_run(outcome: RunOutcome, *, files_asked: int, cancel: CancelRequest | 
             message = f"The engine gave {len(outcome.files)} of {files_asked} files."
             return GiveBack(Status.FAILED, Failure(code=Code.MEDIA_VALIDATION_FAILED, message=message))
         return Deliver(outcome.files)
-    if not outcome.may_have_run:
+    if outcome.lost or not outcome.may_have_run:
         return _after_proof(outcome, cancel=cancel, placements=placements)
     if outcome.verdict is RunVerdict.CANCELED:
         return canceled(cancel or CancelRequest(reason="stopped by its host", actor="host"))
@@ -224,7 +224,7 @@ def _after_proof(outcome: RunOutcome, *, cancel: CancelRequest | None, placement
     failure = outcome.failure or Failure(
         code=Code.SERVICE_UNAVAILABLE, message="The card's host could not take the work."
     )
-    if placements < PLACEMENTS_MAX and VERDICTS[failure.code].retryable:
+    if placements < PLACEMENTS_MAX and (outcome.lost or VERDICTS[failure.code].retryable):
         return PlaceAgain(reason=outcome.evidence or failure.message)
     return GiveBack(Status.FAILED, failure)
 
