@@ -20,7 +20,7 @@ from infra.temporal.generations import AdmissionUnanswered, TemporalAway
 from workflows.contracts import ids, timeouts
 from workflows.contracts.failures import Code, Failure
 from workflows.contracts.generation import Admission, GenerationRequest
-from workflows.contracts.states import AdmissionOutcome
+from workflows.contracts.states import AdmissionOutcome, CreditStatus
 from workflows.domain.plan import ImageFacts, Plan, input_image, plan
 
 SECOND_LOOK = timedelta(milliseconds=500)
@@ -56,12 +56,27 @@ async def create(parts: Parts, caller: Caller, operation_id: str, draft: Draft) 
         record = await _record(parts, operation)
         _refuse_other_body(record, draft, operation)
         return record
-    probed = await probed_pictures(parts.decoder, draft.entry.manifest, draft.mode, draft.images)
+    probed = await probed_pictures(
+        parts.decoder, parts.known, caller.account_id, draft.entry.manifest, draft.mode, draft.images
+    )
     await _refuse_early(parts, draft, known, _plan(draft, probed))
     facts, claims = await _take_in(parts, operation, draft, probed)
     request = _request(operation, draft, _plan(draft, facts), facts, known)
     admission = await _admit(parts, operation, request, claims)
+    if isinstance(admission, Admission) and _is_first_answer(admission, draft):
+        # Reading it back would say no more.
+        first = request.model_copy(update={"created_at": admission.created_at})
+        return GenerationRecord.as_admitted(first, CreditStatus.HELD)
     return await _answer(parts, operation, draft, admission, claims)
+
+
+def _is_first_answer(admission: Admission, draft: Draft) -> bool:
+    return (
+        admission.outcome is AdmissionOutcome.HELD
+        and admission.created_at is not None
+        and admission.credit_status is CreditStatus.HELD
+        and admission.fingerprint == draft.fingerprint
+    )
 
 
 async def _preflight(parts: Parts, operation: Operation, draft: Draft) -> Preflight:

@@ -7,6 +7,7 @@ from api.core.known import KnownPictures
 from api.errors import ApiError
 from api.uploads.multipart import UploadedFile
 from infra.media.decoder import Decoder
+from infra.media.probe import refuse_label
 from workflows.contracts.failures import Failure
 from workflows.domain.manifest import Manifest
 from workflows.domain.plan import IMAGE_FIELD, ImageFacts, choose_mode, refuse_count, refuse_image
@@ -15,9 +16,16 @@ T = TypeVar("T")
 
 
 async def probed_pictures(
-    decoder: Decoder, manifest: Manifest, mode: str | None, images: Sequence[UploadedFile]
+    decoder: Decoder,
+    known: KnownPictures,
+    account_id: str,
+    manifest: Manifest,
+    mode: str | None,
+    images: Sequence[UploadedFile],
 ) -> tuple[ImageFacts, ...]:
     """Facts of each picture, in order, from its header. A decompression bomb ends here, not decoded.
+
+    What the account sent before is known; only what it is called this time is judged again.
 
     Raises:
         ApiError: Naming field and limit.
@@ -26,15 +34,19 @@ async def probed_pictures(
     _refuse(refuse_count(manifest, len(images)))
     probed: list[ImageFacts] = []
     for image in images:
-        facts = _good(
-            await decoder.probe(
-                image.path,
-                field=IMAGE_FIELD,
-                label=image.label,
-                filename=image.filename,
-                mimes=manifest.images.mimes,
+        facts = known.facts(account_id, image.sha256)
+        if facts is None:
+            facts = _good(
+                await decoder.probe(
+                    image.path,
+                    field=IMAGE_FIELD,
+                    label=image.label,
+                    filename=image.filename,
+                    mimes=manifest.images.mimes,
+                )
             )
-        )
+        else:
+            _refuse(refuse_label(IMAGE_FIELD, facts.mime, image.label, image.filename))
         _refuse(refuse_image(manifest, mode_name, facts))
         probed.append(facts)
     return tuple(probed)

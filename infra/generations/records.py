@@ -105,6 +105,39 @@ class GenerationRecord(Message):
     queue_ahead: int | None
     version: int
 
+    @classmethod
+    def as_admitted(cls, request: GenerationRequest, credit_status: CreditStatus) -> "GenerationRecord":
+        """The record right after the hold, without reading it back; the card isn't told yet."""
+        return cls(
+            task_id=request.task_id,
+            account_id=request.account_id,
+            operation_id=request.operation_id,
+            request=request,
+            phase=Phase.WAITING,
+            status=Status.PENDING,
+            credit_status=credit_status,
+            price_credits=request.price_credits,
+            charged_credits=0,
+            created_at=request.created_at,
+            started_at=None,
+            finished_at=None,
+            expires_at=request.expires_at,
+            failure=None,
+            cancel=None,
+            unknown_since=None,
+            unknown_reason=None,
+            awaiting=None,
+            next_look_at=None,
+            resolve_by=None,
+            raised=False,
+            artifacts=(),
+            card_label=None,
+            gpu_model=None,
+            fraction=None,
+            queue_ahead=None,
+            version=1,
+        )
+
 
 class OpenGeneration(Message):
     """A generation that holds credits, with all that is needed to take its course up again.

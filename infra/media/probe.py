@@ -38,7 +38,7 @@ def probe(
         )
     with path.open("rb") as file:
         mime = sniff(file.read(HEAD_BYTES))
-    lie = _refuse_label(field, mime, label, filename)
+    lie = refuse_label(field, mime, label, filename)
     if lie is not None:
         return lie
     if mime not in vips.DECODABLE or mime not in mimes:
@@ -73,7 +73,8 @@ def decode_fully(path: Path, facts: ImageFacts, *, field: str) -> ImageFacts | F
     return replace(facts, blank=spread.widest <= BLANK_INPUT_RANGE)
 
 
-def _refuse_label(field: str, mime: str | None, label: str | None, filename: str | None) -> Failure | None:
+def refuse_label(field: str, mime: str | None, label: str | None, filename: str | None) -> Failure | None:
+    """Why a part's label or file name contradicts its bytes, whose type is `mime`."""
     shown = mime or "no picture that we know"
     said = (label or "").split(";")[0].strip().lower()
     said = LABELS.get(said, said)

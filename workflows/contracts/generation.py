@@ -119,6 +119,7 @@ class Admission(Message):
         balance_credits: Available after the hold; None when refused before it was read.
         refusal: Why, when refused.
         lease: Given at once when a fitting card was idle.
+        created_at: When the request that began the workflow was received: equal for all who share the answer.
     """
 
     task_id: str
@@ -128,6 +129,7 @@ class Admission(Message):
     balance_credits: int | None = None
     refusal: Failure | None = None
     lease: LeaseGrant | None = None
+    created_at: AwareDatetime | None = None
 
 
 class RunOrder(Message):

@@ -57,6 +57,7 @@ async def keep_promise(state: CourseState) -> GenerationResult | None:
 async def hold(state: CourseState) -> Admission:
     """Take the hold; with it may come a card."""
     admission = await steps.admit(state.request)
+    admission = admission.model_copy(update={"created_at": state.request.created_at})
     state.admission = admission
     state.lease = admission.lease
     if admission.outcome is AdmissionOutcome.REFUSED:
