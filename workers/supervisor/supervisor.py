@@ -107,7 +107,7 @@ class Supervisor:
             self._say("making the demo account")
             await self._demo_account(settings)
         self._say("starting API and workers")
-        for name in plan.WORKERS:
+        for name in plan.ASKED_FIRST:
             self._start(plan.worker(name, settings))
         self._say("waiting for the orchestrator to poll")
         build = deployment.build_id()
@@ -115,6 +115,8 @@ class Supervisor:
         await self._adopt_stranded(client, build)
         self._say("waiting for the API")
         await self._parts["api"].until_up()
+        for name in plan.ASKED_LATER:
+            self._start(plan.worker(name, settings))
         self._ready = True
         self._say("up")
         await self._follow_code(client, build)
