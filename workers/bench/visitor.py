@@ -74,8 +74,8 @@ class Visitor:
         """The task as its owner sees it."""
         return _checked(await self._client.post(f"{PREFIX}/images/tasks/{task_id}", json={}), OK)
 
-    async def finish(self, task_id: str, *, within_s: float) -> dict[str, Any]:
-        """Wait for the task's end.
+    async def finish(self, task_id: str, *, within_s: float, each_s: float = LOOK_EACH_S) -> dict[str, Any]:
+        """Wait for the task's end, asking every `each_s` seconds.
 
         Raises:
             TimeoutError: It did not end in time.
@@ -85,15 +85,15 @@ class Visitor:
                 task = await self.look(task_id)
                 if task["status"] != "pending":
                     return task
-                await asyncio.sleep(LOOK_EACH_S)
+                await asyncio.sleep(each_s)
 
-    async def complete(self, task_id: str, *, within_s: float) -> dict[str, Any]:
-        """Wait for the task's good end.
+    async def complete(self, task_id: str, *, within_s: float, each_s: float = LOOK_EACH_S) -> dict[str, Any]:
+        """Wait for the task's good end, asking every `each_s` seconds.
 
         Raises:
             UnexpectedAnswer: It ended otherwise.
         """
-        task = await self.finish(task_id, within_s=within_s)
+        task = await self.finish(task_id, within_s=within_s, each_s=each_s)
         if task["status"] != "completed":
             raise UnexpectedAnswer(f"{task_id} ended {task['status']}: {task.get('error')}")
         return task
