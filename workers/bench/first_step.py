@@ -14,7 +14,7 @@ SIDE = 96
 """Pixels: large enough for its run to be seen, small enough to take some tenths of a second."""
 WARM_UPS = 5
 SETTLE_S = 60
-LOOK_EACH_S = 0.002
+LOOK_EACH_S = 0.01
 RATIO_MAX = 1.5
 ACCEPTED_TO_START_S_MAX = 0.1
 
