@@ -9,14 +9,12 @@ import contextlib
 import fcntl
 import os
 import secrets
-import signal
 import sys
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
 import structlog
-from temporalio.client import Client
 
 from activities.card_desk import CardDesk
 from infra.engines.native.process import NativeProcess
@@ -27,9 +25,9 @@ from infra.hosts.client import HostClient
 from infra.hosts.journal import Journal, JournalUnwritable
 from infra.settings import Settings
 from infra.telemetry import configure_logging
-from infra.temporal.connection import connect
 from workers.card import serve_card
 from workers.reporting import Reporter
+from workers.runtime import Stop, connected
 from workers.strays import keep_settling, settle_at_start
 
 RETRY_S = 2.0
@@ -49,9 +47,7 @@ class HostAgent:
 
     async def run(self) -> None:
         """Own the cards until told to stop. Parts that are away are waited for; none of them ends it."""
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stopping.set)
+        Stop(self._stopping).listen()
         folder = self._settings.home / "host"
         await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True, mode=0o700)
         async with contextlib.AsyncExitStack() as stack:
@@ -91,7 +87,7 @@ class HostAgent:
             background += [asyncio.create_task(reporter.run()), asyncio.create_task(keep_settling(desk))]
             for task in background:
                 task.add_done_callback(self._background_ended)
-            temporal = await self._temporal()
+            temporal = await connected(self._settings, Stop(self._stopping))
             if temporal is not None:
                 log.info("host_ready", cards=[card_uuid], boot_id=self._boot_id)
                 await serve_card(temporal, desk, self._stopping)
@@ -151,18 +147,6 @@ class HostAgent:
             if self._stopping.is_set():
                 raise SystemExit(1)
             await asyncio.sleep(RETRY_S)
-
-    async def _temporal(self) -> Client | None:
-        """A connection, once there is one; None when told to stop before."""
-        while not self._stopping.is_set():
-            try:
-                return await connect(self._settings)
-            except (RuntimeError, OSError) as error:  # how the SDK says that the server isn't there
-                log.warning("temporal_away", reason=str(error))
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(RETRY_S):
-                    await self._stopping.wait()
-        return None
 
 
 def main() -> int:
