@@ -7,7 +7,6 @@ from datetime import timedelta
 import uvloop
 from temporalio.client import Client
 from temporalio.worker import Worker, WorkerDeploymentConfig, WorkerDeploymentVersion
-from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from activities.ledger import LedgerActivities
 from activities.placement import PlacementActivities
@@ -24,13 +23,11 @@ from workers.orchestration.placer import Placer
 from workers.orchestration.relay import OutboxRelay
 from workers.orchestration.sweeping import Sweeping
 from workers.runtime import Stop, connected, serve
+from workers.sandbox import sandbox
 from workflows.contracts import queues, timeouts
 
 GRACE = timedelta(seconds=10)
 """For money steps under way: twice `timeouts.MONEY_STEP`."""
-SANDBOX = SandboxedWorkflowRunner(restrictions=SandboxRestrictions.default.with_passthrough_modules("workflows"))
-"""Loading our own modules afresh for each generation doubles the work of its admission. The flow and replay tests
-do load them so, on every path, and tests/house reads their source: see docs/decisions/0011."""
 LOOP_CONNECTIONS = 4
 """The loops' own pool: money steps never wait for it, nor it for them."""
 
@@ -51,7 +48,7 @@ def build_worker(client: Client, settings: Settings, money: Database) -> Worker:
         task_queue=queues.ORCHESTRATOR,
         workflows=[registry.find(name) for name in registry.REGISTRY[queues.ORCHESTRATOR].workflows],
         activities=[step for each in steps for step in each.all()],
-        workflow_runner=SANDBOX,
+        workflow_runner=sandbox("workflows"),
         no_remote_activities=True,
         max_cached_workflows=limits.max_cached_workflows,
         max_concurrent_workflow_tasks=limits.max_concurrent_workflow_tasks,
