@@ -26,9 +26,9 @@ from infra.settings import Settings
 from infra.storage.store import BlobStore
 
 ROUTERS = (
+    edits.router,  # first: routes are tried in turn, and nobody waits for an answer as who creates does
     health.router,
     login.router,
-    edits.router,
     tasks.router,
     models.router,
     blobs.router,

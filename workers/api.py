@@ -31,6 +31,7 @@ def main() -> int:
         log_config=None,
         access_log=False,  # the envelope writes its own line, without query strings
         server_header=False,
+        proxy_headers=False,  # nobody reads a caller's address
         timeout_graceful_shutdown=DRAIN_S,
         timeout_keep_alive=KEEP_ALIVE_S,
     )

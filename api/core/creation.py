@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from api.auth.caller import Caller
+from api.core.arrival import Arrival
 from api.core.claims import Claims, claim_and_store
 from api.core.draft import Draft
 from api.core.operation import differing
@@ -44,20 +44,21 @@ class Operation:
         return {"operation_id": self.operation_id, "task_id": self.task_id}
 
 
-async def create(parts: Parts, caller: Caller, operation_id: str, draft: Draft) -> GenerationRecord:
+async def create(parts: Parts, arrival: Arrival, draft: Draft) -> GenerationRecord:
     """Admit a generation, or find the one that the same operation made before.
 
     Raises:
         ApiError: Refused, in conflict, or not answered in time; nothing is held later for who gave up.
     """
-    operation = Operation(caller.account_id, operation_id)
-    known = await _preflight(parts, operation, draft)
+    account_id = arrival.caller.account_id
+    operation = Operation(account_id, arrival.operation_id)
+    known = arrival.preflight(draft.entry.manifest.id) or await _preflight(parts, operation, draft)
     if known.existing is not None and known.existing.generation_status is not None:
         record = await _record(parts, operation)
         _refuse_other_body(record, draft, operation)
         return record
     probed = await probed_pictures(
-        parts.decoder, parts.known, caller.account_id, draft.entry.manifest, draft.mode, draft.images
+        parts.decoder, parts.known, account_id, draft.entry.manifest, draft.mode, draft.images
     )
     await _refuse_early(parts, draft, known, _plan(draft, probed))
     facts, claims = await _take_in(parts, operation, draft, probed)

@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -60,8 +60,8 @@ class Form:
     files: tuple[UploadedFile, ...]
 
 
-async def read_form(request: Request, folder: Path, limits: Limits) -> Form:
-    """Stream a multipart body into `folder`.
+async def read_form(request: Request, new_path: Callable[[], Path], limits: Limits) -> Form:
+    """Stream a multipart body; each file of it goes to a new path.
 
     Raises:
         ApiError: 415 for another type of body, 413 for one over a limit, 400 for one that isn't well-formed.
@@ -73,7 +73,7 @@ async def read_form(request: Request, folder: Path, limits: Limits) -> Form:
     if not boundary:
         raise refuse(Code.INVALID_REQUEST, "The content type names no boundary.", param="content-type")
     _refuse_announced(request, limits)
-    collector = _Collector(folder, limits)
+    collector = _Collector(new_path, limits)
     try:
         parser = MultipartParser(boundary, collector.callbacks(), max_header_size=HEADER_BYTES_MAX)
         async for chunk in _chunks(request):
@@ -135,11 +135,11 @@ class _Part:
 class _Collector:
     """Receives the parser's events."""
 
-    def __init__(self, folder: Path, limits: Limits) -> None:
+    def __init__(self, new_path: Callable[[], Path], limits: Limits) -> None:
         self.fields: dict[str, str] = {}
         self.files: list[UploadedFile] = []
         self.ended = False
-        self._folder, self._limits = folder, limits
+        self._new_path, self._limits = new_path, limits
         self._seen = 0
         self._part = _Part()
         self._header_name = bytearray()
@@ -201,7 +201,7 @@ class _Collector:
         if len(self.files) >= FILES_MAX:
             message = f"The body has more than {FILES_MAX} files; the limit is {FILES_MAX}."
             raise refuse(Code.INVALID_REQUEST, message, param=part.name)
-        part.path = self._folder / str(len(self.files))
+        part.path = self._new_path()
         part.file = part.path.open("wb")
 
     def _on_data(self, data: bytes, start: int, end: int) -> None:

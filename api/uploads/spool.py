@@ -1,10 +1,11 @@
 """Temporary files of requests. Each lives exactly as long as its request; a killed process's are swept."""
 
 import fcntl
+import itertools
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -27,6 +28,7 @@ class Spool:
         self._lock = os.open(made / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
         self.folder = made.rename(self._root / made.name[1:])
+        self._numbers = itertools.count()
 
     @contextmanager
     def request(self) -> Iterator[Path]:
@@ -36,6 +38,24 @@ class Spool:
             yield folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+
+    @contextmanager
+    def files(self) -> Iterator[Callable[[], Path]]:
+        """Gives paths for one request's own files, which are removed at the end whatever happened.
+
+        Making and removing a folder for each request takes as long as reading a small form.
+        """
+        given: list[Path] = []
+
+        def path() -> Path:
+            given.append(self.folder / str(next(self._numbers)))
+            return given[-1]
+
+        try:
+            yield path
+        finally:
+            for each in given:
+                each.unlink(missing_ok=True)
 
     def sweep(self) -> int:
         """Remove what killed processes left; how many folders."""

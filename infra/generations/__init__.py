@@ -1,6 +1,6 @@
 """Generations in the database: each step of one is a transaction with its posting, its event and its message."""
 
-from infra.generations.admission import IN_FLIGHT_MAX, admit, preflight
+from infra.generations.admission import IN_FLIGHT_MAX, admit, arrival, preflight
 from infra.generations.closing import release, settle
 from infra.generations.course import ArtifactContradiction, advance, keep, mark_unknown, request_cancel
 from infra.generations.reading import (
@@ -12,6 +12,7 @@ from infra.generations.reading import (
     readiness,
 )
 from infra.generations.records import (
+    Arrival,
     ArtifactRecord,
     ExistingOperation,
     GenerationRecord,
@@ -23,6 +24,7 @@ from infra.generations.records import (
 
 __all__ = [
     "IN_FLIGHT_MAX",
+    "Arrival",
     "ArtifactContradiction",
     "ArtifactRecord",
     "ExistingOperation",
@@ -33,6 +35,7 @@ __all__ = [
     "admit",
     "admitted",
     "advance",
+    "arrival",
     "find",
     "find_artifact",
     "is_open",

@@ -2,8 +2,9 @@
 
 from datetime import UTC, datetime, timedelta
 
-from infra.db import Reader, Tx, load
-from infra.generations.records import ExistingOperation, Preflight, refusal
+from infra.accounts import Member
+from infra.db import Reader, Row, Tx, load
+from infra.generations.records import Arrival, ExistingOperation, Preflight, refusal
 from infra.settings import Settings
 from workflows.contracts import timeouts
 from workflows.contracts.failures import Code
@@ -64,6 +65,18 @@ async def preflight(reader: Reader, *, account_id: str, operation_id: str, model
     )
     if row is None:
         raise AssertionError("a select from one row gives one row")
+    return _preflight(row, row["queue_length"])
+
+
+async def arrival(reader: Reader, *, member_id: str, operation_id: str) -> Arrival | None:
+    """A session's member with `preflight` for his account, in one query; None when there is no such member."""
+    row = await reader.one(_QUERIES["arrival"], member_id=member_id, operation_id=operation_id)
+    if row is None:
+        return None
+    return Arrival(member=Member.model_validate(row), queues=row["queues"], of_no_model=_preflight(row, 0))
+
+
+def _preflight(row: Row, queue_length: int) -> Preflight:
     existing = None
     if row["task_id"] is not None:
         existing = ExistingOperation(
@@ -77,7 +90,7 @@ async def preflight(reader: Reader, *, account_id: str, operation_id: str, model
         available_credits=row["available_credits"],
         frozen=row["frozen"],
         in_flight=row["in_flight"],
-        queue_length=row["queue_length"],
+        queue_length=queue_length,
         existing=existing,
         clock_ahead=_clock_ahead(row["at"]),
     )

@@ -59,6 +59,21 @@ left join account a on a.id = %(account_id)s
 left join operation o on o.account_id = %(account_id)s and o.operation_id = %(operation_id)s
 left join generation g on g.task_id = o.task_id
 
+-- name: arrival
+-- Who a session's member is, and what `preflight` tells for his account: of each model, since none is named yet.
+select m.id, m.account_id, m.email, m.role,
+       coalesce(a.credits_posted - a.debits_posted - a.debits_pending, 0) as available_credits,
+       coalesce(a.frozen, false) as frozen,
+       (select count(*) from generation where account_id = m.account_id and status = 'pending') as in_flight,
+       (select coalesce(jsonb_object_agg(q.model_id, q.waiting), '{}')
+        from (select model_id, count(*) as waiting from ticket group by model_id) q) as queues,
+       o.fingerprint, o.fields, o.task_id, o.attempt, g.status as generation_status, clock_timestamp() as at
+from member m
+left join account a on a.id = m.account_id
+left join operation o on o.account_id = m.account_id and o.operation_id = %(operation_id)s
+left join generation g on g.task_id = o.task_id
+where m.id = %(member_id)s
+
 -- name: find
 -- One generation of one account. Another's takes the same look-up and gives the same nothing.
 select g.task_id, g.account_id, g.operation_id, g.request, g.phase, g.status, g.credit_status, g.price_credits,

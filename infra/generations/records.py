@@ -2,6 +2,7 @@
 
 from datetime import datetime, timedelta
 
+from infra.accounts import Member
 from workflows.contracts.failures import Code, Failure
 from workflows.contracts.generation import CancelRequest, GenerationRequest
 from workflows.contracts.message import Message
@@ -203,6 +204,24 @@ class Preflight(Message):
         if self.queue_length >= queue_max:
             return refusal(Code.QUEUE_FULL, limit=queue_max)
         return None
+
+
+class Arrival(Message):
+    """Who creates, and what an admission would say, before any model is named.
+
+    Attributes:
+        member: Of the caller's session.
+        queues: Generations that wait, by model; a model for which none waits isn't there.
+        of_no_model: Everything that doesn't depend on the model; its queue is empty.
+    """
+
+    member: Member
+    queues: dict[str, int]
+    of_no_model: Preflight
+
+    def preflight(self, model_id: str) -> Preflight:
+        """For a request of this model."""
+        return self.of_no_model.model_copy(update={"queue_length": self.queues.get(model_id, 0)})
 
 
 class ModelReadiness(Message):
