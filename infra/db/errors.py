@@ -17,7 +17,14 @@
         ├── OnlyGrows
         ├── NoSuchRow
         ├── EmailTaken
-        └── KeyReused
+        ├── KeyReused
+        ├── AmountOutOfRange
+        ├── ReasonMissing
+        ├── AdjustmentExceeded
+        ├── AlreadyFinal
+        ├── NothingToResolve
+        ├── SecondMember
+        └── UnfitTerm
 """
 
 import psycopg
@@ -92,6 +99,34 @@ class KeyReused(Refused):
     """The key was used before, for something else."""
 
 
+class AmountOutOfRange(Refused):
+    """An amount is a whole number of credits from 1 to 1,000,000,000,000."""
+
+
+class ReasonMissing(Refused):
+    """What an operator does needs a reason and an actor."""
+
+
+class AdjustmentExceeded(Refused):
+    """Adjustments of a generation never give back more than was charged, nor take back more than they gave."""
+
+
+class AlreadyFinal(Refused):
+    """The generation is over; what was booked stays."""
+
+
+class NothingToResolve(Refused):
+    """The generation is open and its outcome isn't in doubt."""
+
+
+class SecondMember(Refused):
+    """A user's account has one member, its owner; only an organisation takes more."""
+
+
+class UnfitTerm(Refused):
+    """A cause, a date or a bound doesn't fit what is to be booked."""
+
+
 _BY_CONSTRAINT: dict[str, type[Refused]] = {
     "no_overdraft": Overdraft,
     "one_resolution_per_hold": HoldAlreadyResolved,
@@ -99,6 +134,12 @@ _BY_CONSTRAINT: dict[str, type[Refused]] = {
     "one_transfer_per_key": KeyReused,
     "one_member_per_email": EmailTaken,
     "one_generation_per_operation": HoldAlreadyTaken,
+    "amount_in_range": AmountOutOfRange,
+    "amount_is_not_negative": AmountOutOfRange,
+    "figures_are_exact": AmountOutOfRange,
+    "reason_is_said": ReasonMissing,
+    "act_is_explained": ReasonMissing,
+    "limit_is_explained": ReasonMissing,
 }
 
 _BY_SQLSTATE: dict[str, type[Refused]] = {
@@ -108,6 +149,14 @@ _BY_SQLSTATE: dict[str, type[Refused]] = {
     "HF004": IllegalTransition,
     "HF005": HoldExceeded,
     "HF006": WrongCounterpart,
+    "HF007": AmountOutOfRange,
+    "HF008": ReasonMissing,
+    "HF009": KeyReused,
+    "HF010": AdjustmentExceeded,
+    "HF011": AlreadyFinal,
+    "HF012": NothingToResolve,
+    "HF013": SecondMember,
+    "HF014": UnfitTerm,
 }
 
 _BUSY = frozenset({

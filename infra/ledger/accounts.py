@@ -16,11 +16,18 @@ class AccountKind(StrEnum):
     """What an account is for."""
 
     USER = "user"
+    """One person's; its one member is its owner."""
+    ORGANISATION = "organisation"
+    """Shared by members of any role."""
     HOUSE = "house"
     REVENUE = "revenue"
     """Where spent credits end; one, made by the migrations."""
     ISSUANCE = "issuance"
     """Where granted credits begin, negative by all that was ever granted; one, made by the migrations."""
+    PROMOTION = "promotion"
+    """Where credits that expire begin and, unspent, end; one, made by the migrations."""
+    LOSS = "loss"
+    """Negative by what the house bore; one, made by the migrations."""
 
 
 class AccountKindDiffers(Refused):

@@ -15,7 +15,7 @@ with facts as (
          coalesce((select sum(amount) from transfer where debit_account = a.id and kind in ('direct', 'post')), 0)::bigint,
          coalesce((select sum(amount) from transfer h where h.debit_account = a.id and h.kind = 'pending'
                    and not exists (select from transfer r where r.pending_id = h.id)), 0)::bigint) as summed
-    from account a where a.kind in ('user', 'house')
+    from account a where holdfast.pays(a.kind)
 ), bad as (select id, counted, summed from facts where counted <> summed)
 select count(*) as value,
        (select string_agg(id || ' ' || counted || ' <> ' || summed, '; ') from (select * from bad order by id limit 10) b) as detail

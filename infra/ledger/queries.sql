@@ -22,13 +22,13 @@ select credit_account, amount from transfer where key = %(key)s
 -- What an account can spend, holds and spent. `revenue` and `issuance` have entries instead of counters.
 select credits_posted - debits_posted - debits_pending as available, debits_pending as held, debits_posted as spent
 from account
-where id = %(account_id)s and kind in ('user', 'house')
+where id = %(account_id)s and holdfast.pays(kind)
 union all
 select coalesce(sum(e.credits), 0)::bigint, 0, 0
 from account a left join entry e on e.account_id = a.id
-where a.id = %(account_id)s and a.kind in ('revenue', 'issuance')
+where a.id = %(account_id)s and not holdfast.pays(a.kind)
 group by a.id
 
 -- name: freeze
 -- Stops new holds of an account that pays, or allows them again.
-update account set frozen = %(frozen)s where id = %(account_id)s and kind in ('user', 'house')
+update account set frozen = %(frozen)s where id = %(account_id)s and holdfast.pays(kind)

@@ -72,7 +72,9 @@ class World:
         account_id = account or f"acc_{name}"
         async with self.database.transaction() as tx:
             if account is None:
-                await ledger.open_account(tx, account_id=account_id, kind=ledger.AccountKind.USER, name=name)
+                await ledger.open_account(
+                    tx, account_id=account_id, kind=ledger.AccountKind.ORGANISATION, name=name
+                )
                 if balance:
                     await ledger.grant(
                         tx,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from infra import accounts
+from infra import accounts, ledger
 from infra.db import Database
 from infra.db.errors import EmailTaken
 from tests.support.generations import Ways
@@ -16,7 +16,7 @@ async def create(database: Database, account_id: str, email: str) -> accounts.Me
 
 
 async def test_a_member_proves_himself(ways: Ways, database: Database) -> None:
-    made = await create(database, await ways.account(), "Ada@Example.org ")
+    made = await create(database, await ways.account(kind=ledger.AccountKind.ORGANISATION), "Ada@Example.org ")
     assert made.email == "ada@example.org"
     async with database.read() as reader:
         assert await accounts.authenticate(reader, "ADA@example.org", "correct horse") == made
@@ -27,7 +27,7 @@ async def test_a_member_proves_himself(ways: Ways, database: Database) -> None:
 
 
 async def test_a_new_password_replaces_the_old(ways: Ways, database: Database) -> None:
-    made = await create(database, await ways.account(), "ada@example.org")
+    made = await create(database, await ways.account(kind=ledger.AccountKind.ORGANISATION), "ada@example.org")
     async with database.transaction() as tx:
         assert await accounts.set_password(tx, member_id=made.id, password="battery staple")
         assert not await accounts.set_password(tx, member_id="mem_none", password="battery staple")
@@ -37,7 +37,7 @@ async def test_a_new_password_replaces_the_old(ways: Ways, database: Database) -
 
 
 async def test_an_address_is_one_member(ways: Ways, database: Database) -> None:
-    account = await ways.account()
+    account = await ways.account(kind=ledger.AccountKind.ORGANISATION)
     await create(database, account, "ada@example.org")
     with pytest.raises(EmailTaken):
         await create(database, account, "ADA@example.org")
@@ -61,7 +61,7 @@ async def test_an_unknown_address_costs_a_hash_as_well(
 
 @pytest.mark.parametrize("length", [1025, 100_000])
 async def test_a_password_has_a_bound(ways: Ways, database: Database, length: int) -> None:
-    made = await create(database, await ways.account(), "ada@example.org")
+    made = await create(database, await ways.account(kind=ledger.AccountKind.ORGANISATION), "ada@example.org")
     async with database.transaction() as tx:
         with pytest.raises(ValueError, match="1024"):
             await accounts.set_password(tx, member_id=made.id, password="x" * length)

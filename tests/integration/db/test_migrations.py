@@ -1,6 +1,7 @@
 """Migrations: once each, in order, by one process at a time, never changed."""
 
 import asyncio
+import re
 from collections.abc import Iterator
 
 import psycopg
@@ -37,5 +38,9 @@ async def test_an_applied_file_that_changed_is_refused(conninfo: str) -> None:
 
 
 def test_names_say_their_order_and_their_side_of_a_deployment() -> None:
-    for number, migration in enumerate(shipped(), start=1):
-        assert migration.name.startswith((f"{number:04}_pre_", f"{number:04}_post_")), migration.name
+    numbers = []
+    for migration in shipped():
+        found = re.fullmatch(r"(\d{4})_(pre|post)_[a-z_]+", migration.name)
+        assert found, migration.name
+        numbers.append(found[1])
+    assert sorted(set(numbers)) == numbers, "a number is given once"

@@ -38,7 +38,7 @@ END_BY_HAND = (
         ("update transfer set amount = 1", "HF003"),
         ("update transfer set actor = 'me'", "HF003"),
         ("delete from transfer", "HF003"),
-        ("truncate transfer", "HF003"),
+        ("truncate transfer cascade", "HF003"),
         ("truncate generation cascade", "HF003"),
         ("truncate account cascade", "HF003"),
         ("delete from account", "HF003"),
@@ -64,12 +64,13 @@ async def test_it_is_refused(hand: Connection, task_id: str, statement: str, sql
 
 
 INSERT = (
-    "insert into transfer (kind, pending_id, debit_account, credit_account, amount, task_id, key, reason, actor)"
-    " select {kind}, {pending}, {debit}, {credit}, {amount}, {task}, {key}, 'by hand', 'hand'"
+    "insert into transfer (kind, cause, pending_id, debit_account, credit_account, amount, task_id, key, reason, actor)"
+    " select {kind}, {cause}, {pending}, {debit}, {credit}, {amount}, {task}, {key}, 'by hand', 'hand'"
     " from transfer where kind = 'pending'"
 )
 PLAIN = {
     "kind": "'direct'",
+    "cause": "null",
     "pending": "null::bigint",
     "debit": "debit_account",
     "credit": "credit_account",
@@ -82,10 +83,12 @@ PLAIN = {
 @pytest.mark.parametrize(
     ("values", "sqlstate"),
     [
-        pytest.param({"amount": "91"}, "23514", id="an overdraft"),
+        pytest.param(
+            {"amount": "91", "credit": "'issuance'", "cause": "'adjustment'"}, "23514", id="an overdraft"
+        ),
         pytest.param({"amount": "-5"}, "23514", id="a negative amount"),
         pytest.param({"credit": "debit_account"}, "23514", id="one side only"),
-        pytest.param({"credit": "'nobody'"}, "HF001", id="an account that is not there"),
+        pytest.param({"debit": "'issuance'", "credit": "'nobody'"}, "HF001", id="an account that is not there"),
         pytest.param({"kind": "'pending'", "task": "task_id", "key": "null"}, "23505", id="a second hold"),
         pytest.param(
             {"kind": "'post'", "pending": "id", "task": "task_id", "key": "null", "amount": "11"},
