@@ -31,12 +31,14 @@ class Resident:
         mib: Memory it occupies.
         load_s: Seconds to bring it in: reading weights, or starting the service.
         stop_s: Seconds to get it out.
+        working_mib: Memory that a run takes beside it while it is in use.
     """
 
     name: str
     mib: int
     load_s: float
     stop_s: float = 0.0
+    working_mib: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,6 @@ class Work:
         budget_mib: The configured budget: a filter, never a measured peak.
         run_s: Seconds it runs on a warm card, learned or declared.
         reserve_mib: Kept free on top of the budget.
-        working_mib: Memory a run takes beside its residents.
         residents: What it uses, in the order of use. Where not all fit at once, earlier ones make room for later.
         cards: Cards of one host that it needs at the same time.
         priority: Its class.
@@ -62,7 +63,6 @@ class Work:
     budget_mib: int
     run_s: float
     reserve_mib: int = 0
-    working_mib: int = 0
     residents: tuple[Resident, ...] = ()
     cards: int = 1
     priority: Priority = Priority.INTERACTIVE
@@ -150,8 +150,8 @@ class Policy:
     head_start_s: dict[Priority, float] = field(
         default_factory=lambda: {Priority.INTERACTIVE: 0.0, Priority.STANDARD: 30.0, Priority.BATCH: 600.0}
     )
-    patience: float = 2.0
-    patience_s_max: float = 120.0
+    patience: float = 1.0
+    patience_s_max: float = 300.0
     reload_weight: float = 4.0
     fresh_s: float = 5.0
     shares: dict[str, Share] = field(default_factory=dict)

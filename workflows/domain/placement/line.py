@@ -5,9 +5,13 @@ an account's own backlog, so nobody who comes later than a bound after it can ev
 """
 
 import heapq
+import math
 from dataclasses import dataclass, field
 
 from workflows.domain.placement.fleet import Policy, Share, Waiting, Work
+
+LENGTHS = 16
+"""Lengths of work are told apart by powers of two: up to 1 s, 2 s, 4 s, … 9 h."""
 
 
 @dataclass(slots=True)
@@ -16,20 +20,41 @@ class Account:
 
     Attributes:
         share: What it may have.
-        turn_at: When the turn of its next ticket is, had it the fleet for itself.
+        waiting: Its tickets.
         on_cards: Its generations on cards now.
+        waiting_s: Card seconds that its tickets are expected to take, by the length of one (`_length`).
         parked: Keys of lines whose head is this account's and waits until it is below its limit.
     """
 
     share: Share
-    turn_at: float = float("-inf")
+    waiting: int = 0
     on_cards: int = 0
+    waiting_s: list[float] = field(default_factory=lambda: [0.0] * LENGTHS)
     parked: set[str] = field(default_factory=set)
+
+    @property
+    def active(self) -> bool:
+        """Whether it wants or has anything of the fleet."""
+        return self.waiting > 0 or self.on_cards > 0
 
     @property
     def at_limit(self) -> bool:
         """Whether no more of it may go on cards."""
         return self.share.in_flight_max is not None and self.on_cards >= self.share.in_flight_max
+
+    def waits(self, work: Work) -> None:
+        """One more ticket."""
+        self.waiting += 1
+        self.waiting_s[_length(work)] += work.run_s * work.cards
+
+    def waits_no_more(self, work: Work) -> None:
+        """One ticket less."""
+        self.waiting -= 1
+        length = _length(work)
+        # Sums of floats don't come back to 0 by themselves.
+        self.waiting_s[length] = (
+            max(self.waiting_s[length] - work.run_s * work.cards, 0.0) if self.waiting else 0.0
+        )
 
 
 def slack(policy: Policy, work: Work) -> float:
@@ -37,22 +62,24 @@ def slack(policy: Policy, work: Work) -> float:
     return policy.head_start_s[work.priority] + min(policy.patience * work.run_s, policy.patience_s_max)
 
 
-def take_turn(account: Account, ticket: Waiting, *, cards: int) -> float:
-    """When the ticket's turn is, and the account's next turn moves on by the ticket's part of its share.
+def turn(account: Account, ticket: Waiting, *, cards: float) -> float:
+    """When the ticket's turn is: when all that its account has waiting would be done at the account's share.
 
-    An account's hundredth ticket has its turn when ninety-nine would be done, had the account the fleet for
-    itself; so another's first ticket comes before it.
+    So an account's hundredth ticket has its turn after ninety-nine, and another's first comes before it. Longer
+    work of its own doesn't count: the account's short work needn't wait for its long work.
 
     Args:
         account: Who asks.
         ticket: Its ticket. One that came back from a card keeps its place.
-        cards: How many cards of the fleet could do this work, at least 1.
+        cards: The account's share of the cards that could do this work, as a number of cards.
     """
     if ticket.came_back_from:
         return ticket.enqueued_at
-    turn = max(ticket.enqueued_at, account.turn_at)
-    account.turn_at = turn + ticket.work.run_s * ticket.work.cards / (account.share.weight * cards)
-    return turn
+    return ticket.enqueued_at + sum(account.waiting_s[: _length(ticket.work) + 1]) / cards
+
+
+def _length(work: Work) -> int:
+    return min(max(math.ceil(work.run_s), 1).bit_length(), LENGTHS) - 1
 
 
 class Line:

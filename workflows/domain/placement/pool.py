@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from workflows.domain.placement.fleet import Card, Given, Policy, Share, Standing, Waiting
 from workflows.domain.placement.groups import GroupKey, Groups
-from workflows.domain.placement.line import Account, Line, slack, take_turn
+from workflows.domain.placement.line import Account, Line, slack, turn
 from workflows.domain.placement.residency import Loading
 
 LAST_CHOICE_S = 60.0
@@ -55,6 +55,7 @@ class Pool:
         self.accounts: dict[str, Account] = {}
         self.reservation: Reservation | None = None
         self._elsewhere: dict[str, tuple[float, int]] = {}
+        self._active_weight = 0.0
 
     @property
     def cards(self) -> dict[str, Card]:
@@ -74,8 +75,11 @@ class Pool:
         if waiting.task_id in self.tickets:
             return
         account = self.account(waiting.account_id)
-        turn = take_turn(account, waiting, cards=max(self.fleet.able(waiting.work), 1))
-        rank = turn + slack(self.policy, waiting.work)
+        cards = max(self.fleet.able(waiting.work), 1) * self._part(account)
+        rank = turn(account, waiting, cards=cards) + slack(self.policy, waiting.work)
+        before = account.active
+        account.waits(waiting.work)
+        self._weigh(account, before=before)
         line = self.lines.setdefault(waiting.work.key, Line(waiting.work))
         line.push(waiting.account_id, rank, waiting.task_id)
         self.tickets[waiting.task_id] = Ticket(waiting, rank)
@@ -88,15 +92,23 @@ class Pool:
         line = self.lines[ticket.waiting.work.key]
         line.remove(ticket.waiting.account_id, task_id)
         self._forget_empty(line)
+        account = self.account(ticket.waiting.account_id)
+        account.waits_no_more(ticket.waiting.work)
+        self._weigh(account, before=True)
 
     def went_on_card(self, account_id: str) -> None:
         """One more of the account's generations is on a card, given by somebody else than `decide`."""
-        self.account(account_id).on_cards += 1
+        account = self.account(account_id)
+        before = account.active
+        account.on_cards += 1
+        self._weigh(account, before=before)
 
     def left_card(self, account_id: str) -> None:
         """One of the account's generations is off its card."""
         account = self.account(account_id)
-        account.on_cards = max(account.on_cards - 1, 0)
+        if account.on_cards:
+            account.on_cards -= 1
+            self._weigh(account, before=True)
         if account.parked and not account.at_limit:
             for key in account.parked & self.lines.keys():
                 self.lines[key].resume(account_id)
@@ -221,7 +233,8 @@ class Pool:
     def _gang(self, waiting: Waiting, now: float) -> tuple[str, ...]:
         """Free cards of one host for a gang.
 
-        Where there aren't enough, those of the host that has them first are kept, so that small work can't starve it.
+        Where there aren't enough, those of the host that has them first are kept, so that small work can't
+        starve it.
         """
         if self.reservation is not None:
             return ()  # one gang is gathered at a time
@@ -252,8 +265,10 @@ class Pool:
         line = self.lines[waiting.work.key]
         line.pop()
         self._forget_empty(line)
-        self.account(waiting.account_id).on_cards += 1
-        self._elsewhere.clear()
+        account = self.account(waiting.account_id)
+        account.waits_no_more(waiting.work)
+        account.on_cards += 1
+        self._elsewhere.pop(waiting.work.key, None)
         for uuid in cards:
             card = self.cards[uuid]
             plan = self.fleet.plan(card, waiting.work)
@@ -261,6 +276,16 @@ class Pool:
             busy_until = now + plan.seconds + waiting.work.run_s
             self.put_card(replace(card, residents=plan.after, busy_until=busy_until))
         return Given(waiting.task_id, cards)
+
+    def _part(self, account: Account) -> float:
+        """The account's part of the fleet beside everybody who wants or has some of it."""
+        weight = account.share.weight
+        return weight / (self._active_weight + (0.0 if account.active else weight))
+
+    def _weigh(self, account: Account, *, before: bool) -> None:
+        """Keep the weight of all who are active, after a change of an account that was active or not before."""
+        if account.active != before:
+            self._active_weight += account.share.weight if account.active else -account.share.weight
 
     def _forget_empty(self, line: Line) -> None:
         if line.length == 0:

@@ -83,7 +83,7 @@ class _Table:
     def use(self, part: Resident) -> bool:
         """Have the part and the working memory in; False when there is no room for both."""
         missing = part.name not in self._present
-        needed = self._work.working_mib + (part.mib if missing else 0)
+        needed = part.working_mib + (part.mib if missing else 0)
         while self._free < needed:
             victim = self._victim(part)
             if victim is None:
