@@ -21,6 +21,7 @@ COMMANDS = {
     "backup": "workers.cli.backup",
     "restore": "workers.cli.backup",
     "sweep": "workers.cli.sweep",
+    "simulate": "workers.cli.simulate",
     "check": "workers.cli.develop",
     "test": "workers.cli.develop",
 }

@@ -48,8 +48,8 @@ class Run:
 
     @property
     def wait_s(self) -> float:
-        """Seconds from the request until its card began with it."""
-        return self.started_at - self.arrival.at
+        """Seconds from the request until its work begins, its loading included."""
+        return self.started_at + self.load_s - self.arrival.at
 
     @property
     def total_s(self) -> float:

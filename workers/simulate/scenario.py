@@ -54,7 +54,7 @@ class ResidentSpec(_Part):
 
 
 class WorkSpec(_Part):
-    """A model and mode. `run_s` are seconds that were seen on a warm card; each run draws one between the extremes."""
+    """A model and mode. `run_s` are seconds seen on a warm card; each run draws one between the extremes."""
 
     capability: str
     engine: str
