@@ -19,6 +19,7 @@ from infra.hosts.journal import Entry, JournalUnwritable, Step
 from workflows.contracts.failures import Code, Failure
 from workflows.contracts.generation import RunOrder, RunOutcome
 from workflows.contracts.hosts import Running, StaleLease, Work
+from workflows.contracts.media import BlobRef
 from workflows.contracts.states import RunVerdict
 
 SUBMISSIONS_MAX = 2
@@ -52,6 +53,7 @@ class CardRun:
         self._engine_had_it = False
         self._silent_since: float | None = None
         self._deadline_at: float | None = None
+        self._asked: int | None = None  # outputs; not known to a try that only found the run
         self._progress: tuple[RunState, float] | None = None
         self._progress_at = time.monotonic()
         self.delivering = False
@@ -208,6 +210,7 @@ class CardRun:
             outputs=tuple(OutputSpec(o.role, o.mime, o.width, o.height) for o in work.outputs),
         )
         self._submissions += 1
+        self._asked = len(work.outputs)
         seen = await self._desk.engine.submit(submission)
         faults.point("run.submitted")
         if seen.state is not RunState.SILENT and not seen.refused:
@@ -284,18 +287,16 @@ class CardRun:
             await self._desk.engine.forget(seen.run_id)
             self.delivering = False
             return None
-        blobs = []
-        for file in collection.files:
+        stored: list[tuple[int, BlobRef]] = []
+        files = [file for file in collection.files if self._asked is None or file.index < self._asked]
+        for file in files:
             blob = await card_supply.store_file(self._desk, entry, file)
             if isinstance(blob, RunOutcome):
                 return blob
-            blobs.append(blob)
+            stored.append((file.index, blob))
         faults.point("run.uploaded")
-        return RunOutcome(
-            verdict=RunVerdict.FINISHED,
-            files=tuple(blobs),
-            engine_s=seen.engine_s,
-            evidence=f"the engine finished in {seen.engine_s or 0:.1f} s",
+        return outcomes.finished(
+            stored, collection, engine_s=seen.engine_s, left_out=len(collection.files) - len(files)
         )
 
     def _ended(self, entry: Entry, seen: Sighting) -> RunOutcome:

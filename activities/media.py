@@ -15,7 +15,7 @@ from infra.media.inspect import Measured
 from infra.storage.store import BlobCorruptError, BlobMissingError, BlobStore
 from workflows.contracts.failures import Code, Failure
 from workflows.contracts.generation import Inspection, InspectOrder, KeepOrder
-from workflows.contracts.media import Artifact, BlobRef, MediaContract
+from workflows.contracts.media import Artifact, BlobRef, MediaContract, RefusedOutput
 
 
 class MediaActivities:
@@ -30,7 +30,7 @@ class MediaActivities:
 
     @activity.defn(name="inspect")
     async def inspect(self, order: InspectOrder) -> Inspection:
-        """Decode every file to its end and judge it against its contract; the same files give the same answer.
+        """Decode every file to its end and judge each by itself; the same files give the same answer.
 
         Raises:
             StoreAwayError: Tried again by Temporal; it says nothing about the files.
@@ -39,15 +39,19 @@ class MediaActivities:
             message = f"{len(order.files)} results came; {len(order.contracts)} were asked for."
             return Inspection(failure=Failure(code=Code.MEDIA_VALIDATION_FAILED, message=message))
         artifacts: list[Artifact] = []
+        refused: list[RefusedOutput] = []
+        first: Failure | None = None
         for index, (blob, contract) in enumerate(zip(order.files, order.contracts, strict=True)):
             async with beats():
-                measured = await self._judge(blob, contract)
-            if isinstance(measured, Failure):
-                return Inspection(failure=measured)
-            artifacts.append(
-                Artifact(index=index, role=contract.role, blob=blob, width=measured.width, height=measured.height)
-            )
-        return Inspection(artifacts=tuple(artifacts))
+                found = await self._judge(blob, contract)
+            if isinstance(found, Failure):
+                first = first or found
+                refused.append(RefusedOutput(index=index, code=found.code, message=found.message))
+            else:
+                artifacts.append(
+                    Artifact(index=index, role=contract.role, blob=blob, width=found.width, height=found.height)
+                )
+        return Inspection(artifacts=tuple(artifacts), failure=None if artifacts else first, refused=tuple(refused))
 
     @activity.defn(name="keep")
     async def keep(self, order: KeepOrder) -> None:

@@ -174,6 +174,7 @@ def _request(
         inputs=tuple(input_image(image, file.sha256) for image, file in zip(facts, draft.images, strict=True)),
         outputs=planned.outputs,
         price_credits=planned.price_credits,
+        price=planned.price,
         created_at=now,
         admit_by=now + known.clock_ahead + timeouts.ADMISSION,  # the database judges it
         expires_at=now + timedelta(seconds=planned.wait_s_max),

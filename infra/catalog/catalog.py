@@ -11,6 +11,7 @@ import yaml
 from pydantic import ValidationError
 
 from workflows.domain.manifest import Manifest
+from workflows.domain.pricing import unpriceable
 
 MODELS = Path(__file__).resolve().parent / "models"
 MANIFEST = "manifest.yaml"
@@ -101,6 +102,9 @@ def _entry(path: Path) -> CatalogEntry:
         )
     if manifest.images.count_min < 1:
         raise ValueError("output size `scaled_input` needs at least one image")
+    unpriced = unpriceable(manifest)
+    if unpriced is not None:
+        raise ValueError(unpriced)
     return CatalogEntry(manifest=manifest, digest=digest(path.parent), folder=path.parent)
 
 

@@ -93,20 +93,32 @@ class Submission:
 
 @dataclass(frozen=True, slots=True)
 class OutputFile:
-    """One file of a result: regular, inside the engine's own folder, with its digest taken here."""
+    """One file of a result: regular, inside the engine's own folder, with its digest taken here.
+
+    `index` is the place of the output that it answers, among those asked for. A driver that can't tell counts
+    the engine's files in their order.
+    """
 
     path: Path
     sha256: str
     size: int
     mime: str
+    index: int
 
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """The files of a finished run in the order asked for, or why they can't be had."""
+    """What there is of a finished run's result, in the order asked for.
+
+    Attributes:
+        files: Those that can be used; fewer than asked for when the engine left some out.
+        failure: Why there is nothing to use: such a run is made again.
+        unusable: Places of files that the engine announced and that aren't what it said, when others are good.
+    """
 
     files: tuple[OutputFile, ...] = ()
     failure: EngineFailure | None = None
+    unusable: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,4 +47,5 @@ def _closing(task_id: str, answer: dict[str, Any]) -> Closing:
         status=answer["status"],
         credit_status=answer["credit_status"],
         balance_credits=answer["balance"],
+        charged_credits=answer["charged"],
     )

@@ -39,12 +39,19 @@ async def request_cancel(tx: Tx, task_id: str, cancel: CancelRequest) -> None:
 async def keep(tx: Tx, order: KeepOrder) -> None:
     """Record artifacts for their owner, to be deleted after the days that the model's manifest gave.
 
+    With them, why outputs that were asked for aren't delivered.
+
     Raises:
         ArtifactContradiction: something else was kept under an index, or there is no such generation.
     """
     artifacts = "[" + ",".join(artifact.model_dump_json() for artifact in order.artifacts) + "]"
+    refused = "[" + ",".join(one.model_dump_json() for one in order.refused) + "]"
     recorded = await tx.value(
-        _QUERIES["keep"], task_id=order.task_id, account_id=order.account_id, artifacts=artifacts
+        _QUERIES["keep"],
+        task_id=order.task_id,
+        account_id=order.account_id,
+        artifacts=artifacts,
+        refused=refused,
     )
     if recorded != len(order.artifacts):
         raise ArtifactContradiction

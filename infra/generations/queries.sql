@@ -39,9 +39,16 @@ with given as (
     select task_id, idx, role, sha256, mime, size, width, height, expires_at from given order by idx
     on conflict (task_id, idx) do nothing
     returning idx
+), refused as (
+    insert into refused_output (task_id, idx, code, message)
+    select task.task_id, (r ->> 'index')::integer, r ->> 'code', r ->> 'message'
+    from generation task, jsonb_array_elements(%(refused)s::jsonb) r
+    where task.task_id = %(task_id)s and task.account_id = %(account_id)s
+    on conflict (task_id, idx) do nothing
 ), told as (
     insert into event (task_id, kind, data)
     select %(task_id)s, 'kept', jsonb_build_object('artifacts', (select count(*) from kept))
+        || case %(refused)s::jsonb when '[]' then '{}' else jsonb_build_object('refused', %(refused)s::jsonb) end
     where exists (select from kept)
 )
 select (select count(*) from kept)
@@ -53,6 +60,12 @@ select coalesce(a.credits_posted - a.debits_posted - a.debits_pending, 0) as ava
        coalesce(a.frozen, false) as frozen,
        (select count(*) from generation where account_id = %(account_id)s and status = 'pending') as in_flight,
        (select count(*) from ticket where model_id = %(model_id)s) as queue_length,
+       coalesce((select jsonb_agg(jsonb_build_object(
+                     'whose', case when l.key_id is null then 'account' else 'key' end, 'in_flight', l.in_flight,
+                     'per_day', l.credits_per_day, 'per_month', l.credits_per_month,
+                     'use', holdfast.limit_use_v1(l.subject), 'refusal', holdfast.limit_reached_v1(l, 0))
+                     order by l.key_id nulls first)
+                 from spending_limit l where l.subject in ('account:' || %(account_id)s, 'key:' || %(key_id)s::text)), '[]') as limits,
        o.fingerprint, o.fields, o.task_id, o.attempt, g.status as generation_status, clock_timestamp() as at
 from (select 1) one
 left join account a on a.id = %(account_id)s
@@ -60,19 +73,36 @@ left join operation o on o.account_id = %(account_id)s and o.operation_id = %(op
 left join generation g on g.task_id = o.task_id
 
 -- name: arrival
--- Who a session's member is, and what `preflight` tells for his account: of each model, since none is named yet.
-select m.id, m.account_id, m.email, m.role,
+-- Who a session's member or a key is, and what `preflight` tells for his account: of each model, since none is
+-- named yet.
+select w.*,
        coalesce(a.credits_posted - a.debits_posted - a.debits_pending, 0) as available_credits,
        coalesce(a.frozen, false) as frozen,
-       (select count(*) from generation where account_id = m.account_id and status = 'pending') as in_flight,
+       (select count(*) from generation where account_id = w.account_id and status = 'pending') as in_flight,
        (select coalesce(jsonb_object_agg(q.model_id, q.waiting), '{}')
         from (select model_id, count(*) as waiting from ticket group by model_id) q) as queues,
+       coalesce((select jsonb_agg(jsonb_build_object(
+                     'whose', case when l.key_id is null then 'account' else 'key' end, 'in_flight', l.in_flight,
+                     'per_day', l.credits_per_day, 'per_month', l.credits_per_month,
+                     'use', holdfast.limit_use_v1(l.subject), 'refusal', holdfast.limit_reached_v1(l, 0))
+                     order by l.key_id nulls first)
+                 from spending_limit l where l.subject in ('account:' || w.account_id, 'key:' || w.key_id)), '[]') as limits,
        o.fingerprint, o.fields, o.task_id, o.attempt, g.status as generation_status, clock_timestamp() as at
-from member m
-left join account a on a.id = m.account_id
-left join operation o on o.account_id = m.account_id and o.operation_id = %(operation_id)s
+from (
+    select id, account_id, email, role, null as key_id, null as name, null::text[] as scopes,
+           null::text[] as allowed_networks, null::timestamptz as created_at, null as created_by,
+           null::timestamptz as revoked_at, null::timestamptz as expires_at
+    from member where id = %(member_id)s::text
+    union all
+    select id, account_id, null, null, id, name, scopes, allowed_networks::text[], created_at, created_by,
+           revoked_at, expires_at
+    from api_key
+    where id = %(key_id)s::text and secret_sha256 = %(secret_sha256)s::text and revoked_at is null
+      and (expires_at is null or expires_at > clock_timestamp())
+) w
+left join account a on a.id = w.account_id
+left join operation o on o.account_id = w.account_id and o.operation_id = %(operation_id)s
 left join generation g on g.task_id = o.task_id
-where m.id = %(member_id)s
 
 -- name: find
 -- One generation of one account. Another's takes the same look-up and gives the same nothing.
@@ -86,7 +116,10 @@ select g.task_id, g.account_id, g.operation_id, g.request, g.phase, g.status, g.
           and (-w.priority, w.enqueued_at, w.task_id) < (-mine.priority, mine.enqueued_at, mine.task_id)
         having exists (select from ticket where task_id = g.task_id)) as queue_ahead,
        coalesce((select jsonb_agg(to_jsonb(a) - 'task_id' order by a.idx)
-                 from artifact a where a.task_id = g.task_id), '[]') as artifacts
+                 from artifact a where a.task_id = g.task_id), '[]') as artifacts,
+       coalesce((select jsonb_agg(jsonb_build_object('index', r.idx, 'code', r.code, 'message', r.message)
+                                  order by r.idx)
+                 from refused_output r where r.task_id = g.task_id), '[]') as refused
 from generation g
 left join lateral (select card_uuid from lease where task_id = g.task_id and state <> 'offered'
                    order by offered_at desc, fence desc limit 1) l on true

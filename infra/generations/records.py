@@ -1,10 +1,14 @@
 """What the database answers about generations, as frozen values."""
 
 from datetime import datetime, timedelta
+from typing import Any
 
 from infra.accounts import Member
+from infra.accounts.keys import ApiKey
+from infra.limits import LimitStanding, limit_refusal, standing_refusal
 from workflows.contracts.failures import Code, Failure
 from workflows.contracts.generation import CancelRequest, GenerationRequest
+from workflows.contracts.media import Partial, RefusedOutput
 from workflows.contracts.message import Message
 from workflows.contracts.states import CreditStatus, Phase, Status
 
@@ -71,6 +75,7 @@ class GenerationRecord(Message):
         resolve_by: When an operator is asked.
         raised: True once an operator has to decide.
         artifacts: In order; delivered only once completed.
+        refused: Outputs asked for that aren't among them, and why; empty when all were delivered.
         card_label: Public name of the card of its latest lease.
         gpu_model: Of that card.
         fraction: 0 to 1 while its card's host reports it running.
@@ -105,6 +110,14 @@ class GenerationRecord(Message):
     fraction: float | None
     queue_ahead: int | None
     version: int
+    refused: tuple[RefusedOutput, ...] = ()
+
+    @property
+    def partial(self) -> Partial | None:
+        """What it delivered, when that is over and not all that was asked for."""
+        if self.status is not Status.COMPLETED or not self.refused:
+            return None
+        return Partial(asked=len(self.request.outputs), delivered=len(self.artifacts), refused=self.refused)
 
     @classmethod
     def as_admitted(cls, request: GenerationRequest, credit_status: CreditStatus) -> "GenerationRecord":
@@ -182,6 +195,8 @@ class Preflight(Message):
         in_flight: Its open generations.
         queue_length: Generations of the model that wait.
         existing: What is known of the operation id.
+        limits: Where the account's and the key's own limits stand; empty without any.
+        at: When it was read, by the database's clock.
         clock_ahead: The database's clock minus this process's. `admit_by` is judged by the former: without this,
             a host whose clock is behind by some seconds would have every admission refused.
     """
@@ -192,6 +207,8 @@ class Preflight(Message):
     queue_length: int
     existing: ExistingOperation | None
     clock_ahead: timedelta = timedelta(0)
+    limits: tuple[LimitStanding, ...] = ()
+    at: datetime
 
     def refusal(self, *, price_credits: int, in_flight_max: int, queue_max: int) -> Failure | None:
         """Why an admission would be refused now, with the very words that it would use."""
@@ -199,8 +216,11 @@ class Preflight(Message):
             return refusal(Code.ACCOUNT_FROZEN)
         if self.available_credits < price_credits:
             return refusal(Code.INSUFFICIENT_CREDITS, available=self.available_credits, price=price_credits)
-        if self.in_flight >= in_flight_max:
-            return refusal(Code.QUOTA_EXCEEDED, limit=in_flight_max)
+        limited = standing_refusal(
+            self.limits, price=price_credits, in_flight=self.in_flight, in_flight_max=in_flight_max, at=self.at
+        )
+        if limited is not None:
+            return limited
         if self.queue_length >= queue_max:
             return refusal(Code.QUEUE_FULL, limit=queue_max)
         return None
@@ -210,12 +230,12 @@ class Arrival(Message):
     """Who creates, and what an admission would say, before any model is named.
 
     Attributes:
-        member: Of the caller's session.
+        who: Of the caller's session, or the key that it showed.
         queues: Generations that wait, by model; a model for which none waits isn't there.
         of_no_model: Everything that doesn't depend on the model; its queue is empty.
     """
 
-    member: Member
+    who: Member | ApiKey
     queues: dict[str, int]
     of_no_model: Preflight
 
@@ -242,14 +262,15 @@ _SENTENCES: dict[Code, tuple[str, float | None]] = {
     Code.ADMISSION_LAPSED: ("The request waited too long to be admitted; nothing was held.", 1),
     Code.ACCOUNT_FROZEN: ("The account is frozen.", None),
     Code.INSUFFICIENT_CREDITS: ("This costs {price} credits; {available} are available.", None),
-    Code.QUOTA_EXCEEDED: ("The account has its limit of {limit} generations in flight.", 5),
     Code.QUEUE_FULL: ("The model's queue is at its limit of {limit} waiting generations.", 10),
-    Code.FORBIDDEN: ("The account can't pay for generations.", None),
+    Code.FORBIDDEN: ("The account can't pay for generations, or the key was revoked.", None),
 }
-"""A sentence for the caller, and the seconds after which trying again makes sense."""
+"""A sentence for the caller, and the seconds after which trying again makes sense. Limits have their own."""
 
 
-def refusal(code: Code, **figures: int) -> Failure:
+def refusal(code: Code, **figures: Any) -> Failure:
     """The failure that a refused admission carries; `figures` fill its sentence."""
+    if code not in _SENTENCES:
+        return limit_refusal(code, figures)
     sentence, retry_after_s = _SENTENCES[code]
     return Failure(code=code, message=sentence.format(**figures), retry_after_s=retry_after_s)

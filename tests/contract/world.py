@@ -150,6 +150,7 @@ class World:
             inputs=(input_image(facts, "c" * 64),),
             outputs=planned.outputs,
             price_credits=planned.price_credits,
+            price=planned.price,
             created_at=now,
             admit_by=now + timedelta(seconds=3),
             expires_at=now + timedelta(minutes=1),

@@ -21,17 +21,25 @@ from tests.support.sandbox import STRICT
 from workflows.contracts import generation as g
 from workflows.contracts import ids, queues, timeouts
 from workflows.contracts.failures import Code, Failure
-from workflows.contracts.media import Artifact, BlobRef, InputImage, MediaContract
+from workflows.contracts.media import Artifact, BlobRef, InputImage, MediaContract, RefusedOutput
+from workflows.contracts.prices import PriceTerms
 from workflows.contracts.states import AdmissionOutcome, CreditStatus, RunVerdict, Status
 from workflows.definitions.generation import GenerationWorkflow
 
 PRICE = 5
+BLACK = RefusedOutput(index=0, code=Code.IMAGE_OUTPUT_LOCAL_BLACK_COLLAPSE, message="It is black all over.")
 Run = Callable[["Script", g.RunOrder], Awaitable[g.RunOutcome]]
 
 
 def finished() -> g.RunOutcome:
     blob = BlobRef(sha256="ab" * 32, size=100, mime="image/png")
     return g.RunOutcome(verdict=RunVerdict.FINISHED, files=(blob,), evidence="the engine finished")
+
+
+def gave(*places: int) -> g.RunOutcome:
+    """Finished, with one file for each of these outputs."""
+    files = tuple(BlobRef(sha256=f"{order:064x}", size=100, mime="image/png") for order, _ in enumerate(places))
+    return g.RunOutcome(verdict=RunVerdict.FINISHED, files=files, indices=places, evidence="the engine finished")
 
 
 async def runs_at_once(script: "Script", order: g.RunOrder) -> g.RunOutcome:
@@ -78,6 +86,10 @@ class Script:
     run: Run = runs_at_once
     finish: asyncio.Event = field(default_factory=asyncio.Event)
     inspection: Failure | None = None
+    broken: dict[str, RefusedOutput] = field(default_factory=dict)
+    """Why the file with this digest isn't as promised."""
+    notes: list[str] = field(default_factory=list)
+    kept: list[g.KeepOrder] = field(default_factory=list)
     log: list[str] = field(default_factory=list)
     orders: list[g.RunOrder] = field(default_factory=list)
     unknowns: list[g.MarkUnknown] = field(default_factory=list)
@@ -91,7 +103,19 @@ class Script:
 
     def check_money(self, *, settled: int) -> None:
         """Everything held went exactly one way."""
-        assert (self.held, self.settled, self.released) == (PRICE, settled, PRICE - settled)
+        held = self.request.price_credits
+        assert (self.held, self.settled, self.released) == (held, settled, held - settled)
+
+    def asks_for(self, *prices: int) -> None:
+        """As many outputs, each at its own price."""
+        (contract,) = self.request.outputs
+        self.request = self.request.model_copy(
+            update={
+                "outputs": (contract,) * len(prices),
+                "price": PriceTerms(per_output=prices),
+                "price_credits": sum(prices),
+            }
+        )
 
 
 class World:
@@ -176,7 +200,7 @@ class World:
                 fingerprint=request.fingerprint,
                 refusal=script.refusal,
             )
-        script.held = PRICE
+        script.held = request.price_credits
         return g.Admission(
             task_id=request.task_id,
             outcome=AdmissionOutcome.HELD,
@@ -200,7 +224,9 @@ class World:
 
     @activity.defn(name="advance")
     async def advance(self, step: g.Advance) -> None:
-        self.scripts[step.task_id].log.append(f"advance {step.phase.value}")
+        script = self.scripts[step.task_id]
+        script.log.append(f"advance {step.phase.value}")
+        script.notes.append(step.note)
 
     @activity.defn(name="settle")
     async def settle(self, order: g.Settle) -> g.Closing:
@@ -208,8 +234,8 @@ class World:
         script.log.append("settle")
         if script.closing is None:
             script.settled += order.credits
-            script.released += PRICE - order.credits
-            script.closing = _closing(order.task_id, Status.COMPLETED, CreditStatus.SETTLED)
+            script.released += script.held - order.credits
+            script.closing = _closing(order.task_id, Status.COMPLETED, CreditStatus.SETTLED, order.credits)
         return script.closing
 
     @activity.defn(name="release")
@@ -217,7 +243,7 @@ class World:
         script = self.scripts[order.task_id]
         script.log.append(f"release {order.failure.code.value} by {order.actor}")
         if script.closing is None:
-            script.released += PRICE
+            script.released += script.held
             script.closing = _closing(order.task_id, order.status, CreditStatus.RELEASED)
         return script.closing
 
@@ -238,16 +264,29 @@ class World:
         await script.inspect_gate.wait()
         if script.inspection is not None:
             return g.Inspection(failure=script.inspection)
+        pairs = list(enumerate(zip(order.files, order.contracts, strict=True)))
+        refused = tuple(
+            script.broken[blob.sha256].model_copy(update={"index": index})
+            for index, (blob, _) in pairs
+            if blob.sha256 in script.broken
+        )
         return g.Inspection(
             artifacts=tuple(
                 Artifact(index=index, role=contract.role, blob=blob, width=contract.width, height=contract.height)
-                for index, (blob, contract) in enumerate(zip(order.files, order.contracts, strict=True))
-            )
+                for index, (blob, contract) in pairs
+                if blob.sha256 not in script.broken
+            ),
+            refused=refused,
+            failure=Failure(code=refused[0].code, message=refused[0].message)
+            if len(refused) == len(pairs)
+            else None,
         )
 
     @activity.defn(name="keep")
     async def keep(self, order: g.KeepOrder) -> None:
-        self.scripts[order.task_id].log.append("keep")
+        script = self.scripts[order.task_id]
+        script.log.append("keep")
+        script.kept.append(order)
 
     def workers(self) -> tuple[Worker, Worker]:
         """The orchestrator and the media worker, with the sandbox on."""
@@ -273,8 +312,14 @@ class World:
         )
 
 
-def _closing(task_id: str, status: Status, credit_status: CreditStatus) -> g.Closing:
-    return g.Closing(task_id=task_id, status=status, credit_status=credit_status, balance_credits=95)
+def _closing(task_id: str, status: Status, credit_status: CreditStatus, charged: int = 0) -> g.Closing:
+    return g.Closing(
+        task_id=task_id,
+        status=status,
+        credit_status=credit_status,
+        balance_credits=95,
+        charged_credits=charged,
+    )
 
 
 def make_request(account: str, operation: str, *, cancellable: bool, waits: timedelta) -> g.GenerationRequest:

@@ -20,7 +20,7 @@ from temporalio.exceptions import ApplicationError
 
 from infra.temporal import generations
 from tests.flows.server import make_current, start_server
-from tests.flows.world import Script, World, finished, refusal, runs_at_once, runs_until_told, says
+from tests.flows.world import BLACK, Script, World, finished, gave, refusal, runs_at_once, runs_until_told, says
 from tests.support.eventually import eventually
 from workflows.contracts import generation as g
 from workflows.contracts import names
@@ -60,6 +60,14 @@ async def refused(world: World) -> Script:
 
 async def engine_failed(world: World) -> Script:
     script = world.script(run=says(FAILED))
+    await world.admit_it(script)
+    return script
+
+
+async def delivered_in_part(world: World) -> Script:
+    outcome = gave(0, 2)
+    script = world.script(run=says(outcome), broken={outcome.files[1].sha256: BLACK})
+    script.asks_for(1, 2, 3)
     await world.admit_it(script)
     return script
 
@@ -204,6 +212,7 @@ async def taken_up_again(world: World) -> Script:
 PATHS: tuple[Callable[[World], Awaitable[Script]], ...] = (
     delivered,
     refused,
+    delivered_in_part,
     engine_failed,
     inspection_failed,
     expired,

@@ -8,6 +8,7 @@ from tests.flows.world import finished, make_request
 from workflows.contracts import timeouts
 from workflows.contracts.failures import Code, Failure
 from workflows.contracts.generation import Admission, CancelRequest, Resolution, RunOutcome
+from workflows.contracts.media import RefusedOutput
 from workflows.contracts.states import (
     AdmissionOutcome,
     CancelAnswer,
@@ -18,7 +19,8 @@ from workflows.contracts.states import (
     Status,
 )
 from workflows.domain import lifecycle
-from workflows.domain.lifecycle import Deliver, Doubt, GiveBack, PlaceAgain, SettleAsDecided
+from workflows.domain.delivery import Deliver
+from workflows.domain.lifecycle import Doubt, GiveBack, PlaceAgain, SettleAsDecided
 
 ASKED = CancelRequest(reason="enough", actor="member-1")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -37,10 +39,25 @@ def test_a_finished_run_is_delivered_even_when_a_cancel_was_asked(cancel: Cancel
     assert follows(finished(), cancel=cancel) == Deliver(finished().files)
 
 
-def test_too_few_files_are_not_paid() -> None:
+def test_too_few_files_are_delivered_as_far_as_they_go() -> None:
     course = follows(finished(), files_asked=2)
+    assert isinstance(course, Deliver)
+    assert (course.files, course.indices) == (finished().files, (0,))
+    assert [(one.index, one.code) for one in course.refused] == [(1, Code.MEDIA_VALIDATION_FAILED)]
+
+
+def test_a_run_without_a_file_is_given_back() -> None:
+    nothing = finished().model_copy(update={"files": ()})
+    course = follows(nothing, files_asked=2)
     assert isinstance(course, GiveBack)
     assert course.failure.code is Code.MEDIA_VALIDATION_FAILED
+
+
+def test_a_run_whose_files_are_all_unusable_is_given_back_with_the_reason() -> None:
+    reason = RefusedOutput(index=0, code=Code.UPSTREAM_FAILED, message="Not what was announced.")
+    course = follows(finished().model_copy(update={"files": (), "refused": (reason,)}))
+    assert isinstance(course, GiveBack)
+    assert (course.failure.code, course.failure.message) == (reason.code, reason.message)
 
 
 @pytest.mark.parametrize("cancel", [None, ASKED])

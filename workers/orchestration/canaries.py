@@ -171,6 +171,7 @@ class Canaries(Loop):
             inputs=(input_image(facts, sha256),),
             outputs=planned.outputs,
             price_credits=planned.price_credits,
+            price=planned.price,
             created_at=now,
             admit_by=now + known.clock_ahead + timeouts.ADMISSION,
             expires_at=now + timedelta(seconds=planned.wait_s_max),

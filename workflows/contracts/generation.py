@@ -5,8 +5,9 @@ from datetime import datetime
 from pydantic import AwareDatetime
 
 from workflows.contracts.failures import Failure
-from workflows.contracts.media import Artifact, BlobRef, InputImage, MediaContract
+from workflows.contracts.media import Artifact, BlobRef, InputImage, MediaContract, Partial, RefusedOutput
 from workflows.contracts.message import Message, Words
+from workflows.contracts.prices import PriceTerms
 from workflows.contracts.states import (
     AdmissionOutcome,
     CancelAnswer,
@@ -71,6 +72,7 @@ class GenerationRequest(Message):
         admit_by: No hold is taken after this; the caller gave up.
         expires_at: A generation not started by then ends released.
         is_canary: True for the house's own minimal request.
+        price: How `price_credits` came about, output by output; None in requests of before there were terms.
     """
 
     task_id: str
@@ -88,6 +90,7 @@ class GenerationRequest(Message):
     admit_by: AwareDatetime
     expires_at: AwareDatetime
     is_canary: bool = False
+    price: PriceTerms | None = None
 
 
 class LeaseGrant(Message):
@@ -148,7 +151,7 @@ class RunOutcome(Message):
 
     Attributes:
         verdict: Finished, failed, canceled, or unknown.
-        files: What was uploaded, one for each contract in order; only when finished.
+        files: What was uploaded; only when finished.
         failure: Why, when failed or unknown.
         may_have_run: False only with proof that the engine never started it.
         engine_s: Seconds the engine worked, when it said so.
@@ -164,6 +167,8 @@ class RunOutcome(Message):
     engine_s: float | None = None
     evidence: str = ""
     lost: bool = False
+    indices: tuple[int, ...] = ()
+    refused: tuple[RefusedOutput, ...] = ()
 
 
 class InspectOrder(Message):
@@ -175,18 +180,26 @@ class InspectOrder(Message):
 
 
 class Inspection(Message):
-    """The judgement: `artifacts` when all is good, else `failure`."""
+    """The judgement, each file by itself.
+
+    Attributes:
+        artifacts: The good files; each has its file's place in the order as its index.
+        failure: Why there is none; None when at least one is good.
+        refused: The others, by their file's place in the order.
+    """
 
     artifacts: tuple[Artifact, ...] = ()
     failure: Failure | None = None
+    refused: tuple[RefusedOutput, ...] = ()
 
 
 class KeepOrder(Message):
-    """Artifacts to record for their owner, with retention."""
+    """Artifacts to record for their owner, with retention, and what was asked for besides and isn't delivered."""
 
     task_id: str
     account_id: str
     artifacts: tuple[Artifact, ...]
+    refused: tuple[RefusedOutput, ...] = ()
 
 
 class AcceptLease(Message):
@@ -254,6 +267,8 @@ class Closing(Message):
     status: Status
     credit_status: CreditStatus
     balance_credits: int
+    charged_credits: int | None = None
+    """None from steps of before it was told; then the whole price of what completed."""
 
 
 class CancelRequest(Message):
@@ -288,6 +303,8 @@ class GenerationResult(Message):
     charged_credits: int = 0
     artifacts: tuple[Artifact, ...] = ()
     failure: Failure | None = None
+    partial: Partial | None = None
+    """Set when fewer outputs were delivered than asked for."""
 
 
 class GenerationView(Message):

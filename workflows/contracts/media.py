@@ -1,6 +1,7 @@
 """References to media and what is promised about them. Histories carry these, never bytes."""
 
-from workflows.contracts.message import Message
+from workflows.contracts.failures import Code
+from workflows.contracts.message import Message, Words
 
 
 class BlobRef(Message):
@@ -64,3 +65,31 @@ class Artifact(Message):
     blob: BlobRef
     width: int
     height: int
+
+
+class RefusedOutput(Message):
+    """An output that was asked for and isn't delivered, so that it isn't paid.
+
+    Attributes:
+        index: Its place among the outputs asked for, from 0.
+        code: Why, as a code.
+        message: Why, in a sentence for the caller.
+    """
+
+    index: int
+    code: Code
+    message: Words
+
+
+class Partial(Message):
+    """What a generation delivered that could not deliver all.
+
+    Attributes:
+        asked: Outputs asked for.
+        delivered: Outputs delivered; only these are paid.
+        refused: The others, by their place among those asked for.
+    """
+
+    asked: int
+    delivered: int
+    refused: tuple[RefusedOutput, ...]

@@ -25,7 +25,7 @@ CARD_PICKUP = timedelta(seconds=30)
 RUN_ENDS_AFTER_DEADLINE = timedelta(seconds=60)
 """A run may end this much after its own time limit, to report and to upload."""
 INSPECT = timedelta(seconds=120)
-"""Decoding the largest allowed output to its end takes about 20 s on one busy core."""
+"""For each output: decoding the largest allowed one to its end takes about 20 s on one busy core."""
 KEEP = timedelta(seconds=60)
 """One transaction and, for large files, a look at the store; tried again when it takes longer."""
 CANCEL_ANSWER = timedelta(seconds=2)

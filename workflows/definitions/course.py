@@ -19,13 +19,15 @@ from workflows.contracts.generation import (
     RunOrder,
     Settle,
 )
-from workflows.contracts.media import Artifact, BlobRef
+from workflows.contracts.media import Artifact
 from workflows.contracts.states import AdmissionOutcome, Phase, Status
 from workflows.definitions import steps, story
 from workflows.definitions.following import follow
 from workflows.definitions.reconciliation import reconcile
 from workflows.definitions.state import CourseState
+from workflows.domain import delivery as delivering
 from workflows.domain import lifecycle
+from workflows.domain.delivery import Deliver
 
 
 async def keep_promise(state: CourseState) -> GenerationResult | None:
@@ -44,10 +46,10 @@ async def keep_promise(state: CourseState) -> GenerationResult | None:
             case lifecycle.PlaceAgain():
                 await wait_again(state, course)
                 course = await next_run(state)
-            case lifecycle.Deliver(files):
-                return await deliver(state, files)
+            case Deliver():
+                return await deliver(state, course)
             case lifecycle.SettleAsDecided(actor):
-                return await settle(state, (), actor)
+                return await settle(state, state.request.price_credits, actor)
             case lifecycle.GiveBack():
                 return await give_back(state, course)
             case lifecycle.Doubt():
@@ -150,34 +152,57 @@ async def wait_again(state: CourseState, course: lifecycle.PlaceAgain) -> None:
     state.lease = None
 
 
-async def deliver(state: CourseState, files: tuple[BlobRef, ...]) -> GenerationResult:
-    """Judge what the engine made, keep it, and only then let the money move."""
+async def deliver(state: CourseState, delivery: Deliver) -> GenerationResult:
+    """Judge what the engine made, keep what is good, and only then let the money move: for that alone."""
+    found = await judge_and_keep(state, delivery)
+    if isinstance(found, lifecycle.GiveBack):
+        return await give_back(state, found)
+    artifacts, kept = found
+    result = await settle(state, delivering.charge(state.request, kept.places), "workflow", artifacts)
+    if result.status is not Status.COMPLETED:
+        return result
+    return result.model_copy(update={"partial": delivering.partial(state.request, kept)})
+
+
+async def judge_and_keep(
+    state: CourseState, delivery: Deliver
+) -> tuple[tuple[Artifact, ...], Deliver] | lifecycle.GiveBack:
+    """The artifacts that are kept now, with the delivery of these alone; or why there is none."""
     request = state.request
     story.enter(state, Phase.INSPECTING, "inspecting the result")
-    await steps.advance(Advance(task_id=request.task_id, phase=Phase.INSPECTING))
-    judged = await steps.inspect(InspectOrder(task_id=request.task_id, files=files, contracts=request.outputs))
-    failure = judged.failure if judged else lifecycle.not_judged()
-    if judged is None or failure is not None or len(judged.artifacts) != len(request.outputs):
-        return await give_back(state, lifecycle.GiveBack(Status.FAILED, failure or lifecycle.not_judged()))
-    story.enter(state, Phase.KEEPING, "the result is as promised")
-    await steps.keep(KeepOrder(task_id=request.task_id, account_id=request.account_id, artifacts=judged.artifacts))
-    return await settle(state, judged.artifacts, "workflow")
-
-
-async def settle(state: CourseState, artifacts: tuple[Artifact, ...], actor: str) -> GenerationResult:
-    """Pay for what was delivered and end."""
-    return _end(
-        state,
-        await steps.settle(
-            Settle(
-                task_id=state.request.task_id,
-                credits=state.request.price_credits,
-                lease_id=state.lease.lease_id if state.lease else None,
-                actor=actor,
-            )
-        ),
-        artifacts=artifacts,
+    note = f"{delivery.surplus} file(s) more than asked for are left out" if delivery.surplus else ""
+    if note:
+        story.tell(state, note)
+    await steps.advance(Advance(task_id=request.task_id, phase=Phase.INSPECTING, note=note))
+    inspection = await steps.inspect(
+        InspectOrder(task_id=request.task_id, files=delivery.files, contracts=delivery.contracts(request.outputs))
     )
+    if inspection is None or not inspection.artifacts:
+        failure = inspection.failure if inspection else None
+        return lifecycle.GiveBack(Status.FAILED, failure or lifecycle.not_judged())
+    artifacts, kept = delivering.judged(delivery, inspection)
+    story.enter(state, Phase.KEEPING, delivering.summary(request, kept))
+    await steps.keep(
+        KeepOrder(
+            task_id=request.task_id, account_id=request.account_id, artifacts=artifacts, refused=kept.refused
+        )
+    )
+    return artifacts, kept
+
+
+async def settle(
+    state: CourseState, price: int, actor: str, artifacts: tuple[Artifact, ...] = ()
+) -> GenerationResult:
+    """Pay for what was delivered and end."""
+    closing = await steps.settle(
+        Settle(
+            task_id=state.request.task_id,
+            credits=price,
+            lease_id=state.lease.lease_id if state.lease else None,
+            actor=actor,
+        )
+    )
+    return _end(state, closing, artifacts=artifacts)
 
 
 async def give_back(state: CourseState, course: lifecycle.GiveBack) -> GenerationResult:
@@ -212,6 +237,9 @@ def _end(state: CourseState, closing: Closing, artifacts: tuple[Artifact, ...] =
     """The result as the money step committed it, which is the authority."""
     state.closing = closing
     completed = closing.status is Status.COMPLETED
+    charged = closing.charged_credits
+    if charged is None:
+        charged = state.request.price_credits if completed else 0
     story.enter(
         state,
         Phase.FINISHED,
@@ -221,6 +249,6 @@ def _end(state: CourseState, closing: Closing, artifacts: tuple[Artifact, ...] =
         task_id=state.request.task_id,
         status=closing.status,
         credit_status=closing.credit_status,
-        charged_credits=state.request.price_credits if completed else 0,
+        charged_credits=charged,
         artifacts=artifacts if completed else (),
     )

@@ -177,7 +177,7 @@ async def inspect(order: InspectOrder) -> Inspection | None:
             ports.inspect,
             order,
             task_queue=queues.MEDIA,
-            start_to_close_timeout=timeouts.INSPECT,
+            start_to_close_timeout=timeouts.INSPECT * max(1, len(order.files)),
             heartbeat_timeout=timeouts.HEARTBEAT,
             retry_policy=_INSPECT_RETRY,
             summary=f"decode and judge {len(order.files)} file(s)",

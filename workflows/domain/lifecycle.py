@@ -13,8 +13,8 @@ from workflows.contracts.generation import (
     Resolution,
     RunOutcome,
 )
-from workflows.contracts.media import BlobRef
 from workflows.contracts.states import CancelAnswer, CreditStatus, Decision, Phase, RunVerdict, Status
+from workflows.domain.delivery import NOT_GIVEN, Deliver, collected
 
 PLACEMENTS_MAX = 4
 """A run that its hosts refuse this often is given back: it is the request, or no host can take it."""
@@ -26,13 +26,6 @@ REASON_CHARS_MAX = 500
 NOT_CANCELLABLE_PHASES = frozenset({Phase.INSPECTING, Phase.KEEPING, Phase.FINISHED})
 """The run is over and its result is being delivered: there is nothing left to stop."""
 ON_CARD_PHASES = frozenset({Phase.PLACED, Phase.RUNNING, Phase.RECONCILING})
-
-
-@dataclass(frozen=True, slots=True)
-class Deliver:
-    """The run finished: judge, keep and settle these files."""
-
-    files: tuple[BlobRef, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +84,8 @@ def after_run(outcome: RunOutcome, *, files_asked: int, cancel: CancelRequest | 
         placements: How often a host took and refused the work, this time included.
     """
     if outcome.verdict is RunVerdict.FINISHED:
-        if len(outcome.files) != files_asked:
-            message = f"The engine gave {len(outcome.files)} of {files_asked} files."
-            return GiveBack(Status.FAILED, Failure(code=Code.MEDIA_VALIDATION_FAILED, message=message))
-        return Deliver(outcome.files)
+        delivery = collected(outcome, files_asked)
+        return delivery if delivery.files else GiveBack(Status.FAILED, _gave_nothing(delivery))
     if outcome.lost or not outcome.may_have_run:
         return _after_proof(outcome, cancel=cancel, placements=placements)
     if outcome.verdict is RunVerdict.CANCELED:
@@ -227,6 +218,14 @@ def _after_proof(outcome: RunOutcome, *, cancel: CancelRequest | None, placement
     if placements < PLACEMENTS_MAX and (outcome.lost or VERDICTS[failure.code].retryable):
         return PlaceAgain(reason=outcome.evidence or failure.message)
     return GiveBack(Status.FAILED, failure)
+
+
+def _gave_nothing(delivery: Deliver) -> Failure:
+    """Of a run without one usable file: the first reason that is known."""
+    first = delivery.refused[0] if delivery.refused else None
+    if first is None or first.message == NOT_GIVEN:
+        return Failure(code=Code.MEDIA_VALIDATION_FAILED, message="The engine gave no file.")
+    return Failure(code=first.code, message=first.message)
 
 
 def _engine_failed() -> Failure:

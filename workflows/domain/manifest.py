@@ -33,29 +33,80 @@ class ImageLimits(_Part):
     side_max: Annotated[int, Field(gt=0)]
 
 
+Figure = Annotated[int, Field(gt=0, strict=True)] | str
+"""A whole number, or the name of the parameter that gives it."""
+
+
 class Mode(_Part):
     """One way to run the model. `pixels_max` bounds the input so that `run_s_max` is enough on a slow card."""
 
     description: str
     pixels_max: Annotated[int, Field(gt=0)]
     run_s_max: Annotated[int, Field(gt=0, le=3600)]
+    steps: Figure | None = None
+    """Sampling steps of a run, where the model has such."""
 
 
 class OutputRule(_Part):
-    """How the result's size follows from the input, and what it must be."""
+    """How many results there are, how their size follows from the input, and what each must be.
+
+    `seconds`, `fps` and `frames` are of moving pictures; without `frames` there are `seconds` times `fps` of them.
+    """
 
     role: str
     mime: str
     size: Literal["scaled_input"]
     alpha: Literal["as_input", "never"]
     bytes_per_pixel_max: Annotated[float, Field(gt=0)]
+    count: Figure = 1
+    seconds: Figure | None = None
+    fps: Figure | None = None
+    frames: Figure | None = None
+
+
+CREDITS_MAX = 1_000_000_000
+"""Of one generation, and of each rate. Far above any price, and far below what an account can hold."""
+Credits = Annotated[int, Field(ge=0, le=CREDITS_MAX, strict=True)]
+"""Whole credits; a fraction, a word or a truth value is a mistake in the manifest."""
+
+
+class Rates(_Part):
+    """What a mode charges otherwise than the model; what isn't named stays."""
+
+    base: Credits | None = None
+    per_image: Credits | None = None
+    per_output_megapixel: Credits | None = None
+    per_second: Credits | None = None
+    per_frame: Credits | None = None
+    per_step: Credits | None = None
 
 
 class Price(_Part):
-    """Whole credits: `base` and, for each begun megapixel (10^6 pixels) of output, `per_output_megapixel`."""
+    """Whole credits for each output; a begun unit counts whole.
 
-    base: Annotated[int, Field(ge=0)]
-    per_output_megapixel: Annotated[int, Field(ge=0)] = 0
+    Attributes:
+        base: Whatever the output is.
+        per_image: When it is a still picture.
+        per_output_megapixel: For 10^6 pixels of a picture, or of one frame.
+        per_second: For a second of moving pictures.
+        per_frame: For a frame of them.
+        per_step: For a step that the engine takes.
+        by_mode: Other rates of single modes.
+    """
+
+    base: Credits = 0
+    per_image: Credits = 0
+    per_output_megapixel: Credits = 0
+    per_second: Credits = 0
+    per_frame: Credits = 0
+    per_step: Credits = 0
+    by_mode: dict[str, Rates] = {}
+
+    def rates(self, mode: str) -> dict[str, int]:
+        """Credits by unit, in the order above, of those units that cost anything in this mode."""
+        other = self.by_mode.get(mode, Rates()).model_dump(exclude_none=True)
+        rates: dict[str, int] = {**self.model_dump(exclude={"by_mode"}), **other}
+        return {unit: each for unit, each in rates.items() if each}
 
 
 class Canary(_Part):

@@ -1,14 +1,16 @@
 """From a manifest and a checked request to what will run, what must come out, and what it costs. Pure."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from workflows.contracts.failures import Code, Failure
 from workflows.contracts.generation import ModelSnapshot, Parameter
 from workflows.contracts.media import BlobRef, InputImage, MediaContract
-from workflows.domain.manifest import Manifest, Mode
+from workflows.contracts.prices import UNIT, PriceTerms
+from workflows.domain.manifest import CREDITS_MAX, Manifest, Mode
 from workflows.domain.parameters import resolve_parameters
-from workflows.domain.pricing import price
+from workflows.domain.pricing import OUTPUTS_MAX, Measure, figure, price
 
 IMAGE_FIELD = "image"
 BYTES_OF_FRAME = 65_536
@@ -46,15 +48,20 @@ class Plan:
         snapshot: What the manifest said.
         parameters: Canonical values for the engine.
         outputs: What must come out.
-        price_credits: Whole credits.
+        price: What it costs, output by output.
         wait_s_max: Seconds it may wait before it expires.
     """
 
     snapshot: ModelSnapshot
     parameters: dict[str, Parameter]
     outputs: tuple[MediaContract, ...]
-    price_credits: int
+    price: PriceTerms
     wait_s_max: int
+
+    @property
+    def price_credits(self) -> int:
+        """What is held, in whole credits."""
+        return self.price.total
 
 
 def choose_mode(manifest: Manifest, asked: str | None) -> tuple[str, Mode] | Failure:
@@ -110,25 +117,33 @@ def plan(
         mode: As asked; None means the default.
         parameters: As sent.
         inputs: The pictures in order, probed.
+
+    The order of its refusals is that of a creation, which looks at the pictures before anything is planned.
     """
     chosen = choose_mode(manifest, mode)
     if isinstance(chosen, Failure):
         return chosen
     mode_name, mode_spec = chosen
-    values = resolve_parameters(manifest.parameters, parameters)
-    if isinstance(values, Failure):
-        return values
     refusal = refuse_count(manifest, len(inputs))
     for image in inputs:
         refusal = refusal or refuse_image(manifest, mode_name, image)
     if refusal is not None:
         return refusal
-    outputs = (_scaled(manifest, values, inputs[0]),)
+    values = resolve_parameters(manifest.parameters, parameters)
+    if isinstance(values, Failure):
+        return values
+    outputs = _outputs(manifest, values, inputs)
+    if isinstance(outputs, Failure):
+        return outputs
+    terms = price(manifest.price, mode_name, [_measure(manifest, mode_spec, values, one) for one in outputs])
+    if terms.total > CREDITS_MAX:
+        message = f"This would cost {terms.total} {UNIT}s; the most for one generation is {CREDITS_MAX}."
+        return Failure(code=Code.INVALID_REQUEST, message=message)
     return Plan(
         snapshot=_snapshot(manifest, digest, mode_name, mode_spec),
         parameters=values,
         outputs=outputs,
-        price_credits=price(manifest.price, outputs),
+        price=terms,
         wait_s_max=manifest.wait_s_max,
     )
 
@@ -156,6 +171,32 @@ def _refuse_pixels(manifest: Manifest, mode_name: str, image: ImageFacts) -> Fai
             f"`{mode_name}` is {mode.pixels_max}{_roomier(manifest, image)}."
         )
     return None
+
+
+def _outputs(
+    manifest: Manifest, values: Mapping[str, Parameter], inputs: Sequence[ImageFacts]
+) -> tuple[MediaContract, ...] | Failure:
+    """A contract for each output asked for; they are all alike."""
+    asked = manifest.output.count
+    count = int(figure(asked, values))
+    if count > OUTPUTS_MAX:
+        param = str(asked)
+        return _refusal(f"`{param}` is {count}; the most outputs of one generation are {OUTPUTS_MAX}.", param)
+    return (_scaled(manifest, values, inputs[0]),) * count
+
+
+def _measure(manifest: Manifest, mode: Mode, values: Mapping[str, Parameter], output: MediaContract) -> Measure:
+    rule = manifest.output
+    seconds = figure(rule.seconds, values)
+    frames = figure(rule.frames, values) if rule.frames is not None else seconds * figure(rule.fps, values)
+    return Measure(
+        width=output.width,
+        height=output.height,
+        is_image=output.mime.startswith("image/"),
+        seconds=seconds,
+        frames=math.ceil(frames),
+        steps=int(figure(mode.steps, values)),
+    )
 
 
 def _scaled(manifest: Manifest, values: Mapping[str, Parameter], image: ImageFacts) -> MediaContract:

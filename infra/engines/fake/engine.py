@@ -140,9 +140,12 @@ class FakeEngine:
         run = self._runs.get(run_id)
         if self._dead or run is None or run.state is not RunState.FINISHED:
             return Collection(failure=EngineFailure(Code.UPSTREAM_FAILED, "The engine's result can't be used."))
+        asked = len(run.submission.outputs)
+        lacks = 1 if run.script in (Script.LACK_FIRST, Script.MIXED) else 0
+        surplus = 1 if run.script is Script.SURPLUS else 0
         files = [
             await asyncio.to_thread(_draw, run, index, into / f"{index}.png")
-            for index in range(len(run.submission.outputs))
+            for index in range(lacks, asked + surplus)
         ]
         return Collection(files=tuple(files))
 
@@ -218,16 +221,20 @@ class FakeEngine:
 
 
 def _draw(run: _Run, index: int, path: Path) -> OutputFile:
-    """The result: the input, enlarged without a network; or what the script makes of it."""
-    wanted = run.submission.outputs[index]
-    size = (wanted.width + (1 if run.script is Script.WRONG_SIZE else 0), wanted.height)
+    """One result: the input, enlarged without a network; or what the script makes of it."""
+    outputs, script = run.submission.outputs, run.script
+    is_last = index == len(outputs) - 1
+    wanted = outputs[min(index, len(outputs) - 1)]
+    size = (wanted.width + (1 if script is Script.WRONG_SIZE else 0), wanted.height)
     with Image.open(run.submission.inputs[0]) as source:
         mode = "RGBA" if source.has_transparency_data else "RGB"
         picture = source.convert(mode).resize(size, Image.Resampling.NEAREST)
-    if run.script is Script.BLACK:
+    if index:
+        picture.putpixel((0, 0), (index,) * len(mode))  # several results of one run are not the same picture
+    if script is Script.BLACK or (script is Script.BLACK_LAST and is_last):
         picture = Image.new(mode, size)
     picture.save(path, "PNG")
-    if run.script is Script.TRUNCATED:
+    if script is Script.TRUNCATED or (script is Script.MIXED and is_last):
         os.truncate(path, path.stat().st_size * 9 // 10)
     data = path.read_bytes()
-    return OutputFile(path, hashlib.sha256(data).hexdigest(), len(data), "image/png")
+    return OutputFile(path, hashlib.sha256(data).hexdigest(), len(data), "image/png", index)

@@ -70,11 +70,16 @@ class NativeEngine:
         del into  # this engine shares the host's disk
         answer = await self._call("GET", f"/runs/{run_id}")
         listed = (answer or {}).get("files") or []
-        try:
-            files = [await asyncio.to_thread(self._checked, *entry) for entry in listed]
-        except (OSError, ValueError) as error:
-            return Collection(failure=_unusable(str(error)))
-        return Collection(files=tuple(files)) if files else Collection(failure=_unusable("no files listed"))
+        files, unusable, why = [], [], "no files listed"
+        for index, entry in enumerate(listed):
+            try:
+                files.append(await asyncio.to_thread(self._checked, index, *entry))
+            except (OSError, ValueError) as error:
+                unusable.append(index)
+                why = str(error)
+        if not files:
+            return Collection(failure=_unusable(why))
+        return Collection(files=tuple(files), unusable=tuple(unusable))
 
     async def forget(self, run_id: str) -> None:
         """See `Engine.forget`."""
@@ -120,7 +125,7 @@ class NativeEngine:
             return None
         return answer if isinstance(answer, dict) else None
 
-    def _checked(self, name: str, sha256: str, size: int, mime: str) -> OutputFile:
+    def _checked(self, index: int, name: str, sha256: str, size: int, mime: str) -> OutputFile:
         """A file that is regular, lies in the engine's folder, and is what the engine said.
 
         Raises:
@@ -137,7 +142,7 @@ class NativeEngine:
                 raise ValueError(f"{path.name} is not the file of {size} bytes that was announced")
             if hashlib.file_digest(file, "sha256").hexdigest() != sha256:
                 raise ValueError(f"{path.name} doesn't have the announced digest")
-        return OutputFile(path=path, sha256=sha256, size=size, mime=mime)
+        return OutputFile(path=path, sha256=sha256, size=size, mime=mime, index=index)
 
 
 def _failure(parts: Any) -> EngineFailure | None:

@@ -1,17 +1,13 @@
 """From a manifest and a checked request to what will run, what must come out, and what it costs."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from infra.catalog import load
 from workflows.contracts.failures import Code, Failure
 from workflows.contracts.generation import Parameter
-from workflows.contracts.media import MediaContract
-from workflows.domain.manifest import ParameterSpec, Price
+from workflows.domain.manifest import ParameterSpec
 from workflows.domain.parameters import canonical_parameter, resolve_parameters
 from workflows.domain.plan import ImageFacts, Plan, plan
-from workflows.domain.pricing import price
 
 MANIFEST = load().entries["image-upscale"].manifest
 
@@ -68,23 +64,6 @@ def test_the_largest_that_is_allowed_is_allowed() -> None:
     assert isinstance(planned(facts(4096, 4096)), Plan)
     assert isinstance(planned(facts(1024, 1024), "photo"), Plan)
     assert isinstance(planned(facts(8192, 16)), Plan)
-
-
-@given(st.integers(0, 100), st.integers(0, 100), st.integers(1, 40_000), st.integers(1, 40_000))
-def test_a_price_is_whole_rises_with_size_and_counts_begun_megapixels(
-    base: int, each: int, width: int, height: int
-) -> None:
-    def output(scale: int) -> MediaContract:
-        return MediaContract(
-            role="image", mime="image/png", width=width * scale, height=height, has_alpha=None, bytes_max=1
-        )
-
-    rule = Price(base=base, per_output_megapixel=each)
-    one, two = price(rule, [output(1)]), price(rule, [output(2)])
-    assert isinstance(one, int)
-    assert base <= one <= two
-    assert (one - base) * 1_000_000 >= each * width * height
-    assert (one - base - each) * 1_000_000 < each * width * height or each == 0
 
 
 @pytest.mark.parametrize(
