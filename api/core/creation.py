@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from api.core.arrival import Arrival
 from api.core.claims import Claims, claim_and_store
-from api.core.draft import Draft
+from api.core.draft import Draft, plan_of
 from api.core.operation import differing
 from api.core.pictures import decoded_pictures, probed_pictures
 from api.deadlines import READ, answer_within
@@ -18,10 +18,10 @@ from infra.db import DatabaseAway
 from infra.generations import GenerationRecord, Preflight
 from infra.temporal.generations import AdmissionUnanswered, TemporalAway
 from workflows.contracts import ids, timeouts
-from workflows.contracts.failures import Code, Failure
+from workflows.contracts.failures import Code
 from workflows.contracts.generation import Admission, GenerationRequest
 from workflows.contracts.states import AdmissionOutcome, CreditStatus
-from workflows.domain.plan import ImageFacts, Plan, input_image, plan
+from workflows.domain.plan import ImageFacts, Plan, input_image
 
 SECOND_LOOK = timedelta(milliseconds=500)
 """For reading, after an admission without an answer, whether its hold was taken all the same."""
@@ -60,9 +60,9 @@ async def create(parts: Parts, arrival: Arrival, draft: Draft) -> GenerationReco
     probed = await probed_pictures(
         parts.decoder, parts.known, account_id, draft.entry.manifest, draft.mode, draft.images
     )
-    await _refuse_early(parts, draft, known, _plan(draft, probed))
+    await _refuse_early(parts, draft, known, plan_of(draft, probed))
     facts, claims = await _take_in(parts, operation, draft, probed)
-    request = _request(operation, draft, _plan(draft, facts), facts, known)
+    request = _request(operation, draft, plan_of(draft, facts), facts, known)
     admission = await _admit(parts, operation, request, claims)
     if isinstance(admission, Admission) and _is_first_answer(admission, draft):
         # Reading it back would say no more.
@@ -88,19 +88,6 @@ async def _preflight(parts: Parts, operation: Operation, draft: Draft) -> Prefli
             operation_id=operation.operation_id,
             model_id=draft.entry.manifest.id,
         )
-
-
-def _plan(draft: Draft, facts: Sequence[ImageFacts]) -> Plan:
-    planned = plan(
-        draft.entry.manifest,
-        digest=draft.entry.digest,
-        mode=draft.mode,
-        parameters=draft.parameters,
-        inputs=facts,
-    )
-    if isinstance(planned, Failure):
-        raise ApiError(planned)
-    return planned
 
 
 async def _take_in(

@@ -1,18 +1,19 @@
 """A creation as it was sent: read from a form, its model found, its body canonical; nothing judged yet."""
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from api.core.operation import fingerprint
-from api.errors import refuse
+from api.errors import ApiError, refuse
 from api.uploads.multipart import Form, UploadedFile
 from infra.catalog import Catalog, CatalogEntry
-from workflows.contracts.failures import Code
+from workflows.contracts.failures import Code, Failure
 from workflows.domain.manifest import Manifest
 from workflows.domain.parameters import canonical_parameter
-from workflows.domain.plan import IMAGE_FIELD
+from workflows.domain.plan import IMAGE_FIELD, ImageFacts, Plan, plan
 
-_IMAGE_FIELDS = frozenset({IMAGE_FIELD, f"{IMAGE_FIELD}[]"})
+IMAGE_FIELDS = frozenset({IMAGE_FIELD, f"{IMAGE_FIELD}[]"})
 """The official client of a well-known API sends a list under the second name."""
 
 
@@ -50,16 +51,34 @@ def draft(catalog: Catalog, form: Form) -> Draft:
     if entry is None:
         raise refuse(Code.MODEL_NOT_FOUND, "No such model.", param="model")
     for file in form.files:
-        if file.field not in _IMAGE_FIELDS:
+        if file.field not in IMAGE_FIELDS:
             message = f"`{file.field}` is a file that this model doesn't take; it takes `{IMAGE_FIELD}`."
             raise refuse(Code.INVALID_REQUEST, message, param=file.field)
-    if not _IMAGE_FIELDS.isdisjoint(form.fields):
+    if not IMAGE_FIELDS.isdisjoint(form.fields):
         message = f"`{IMAGE_FIELD}` must be a file with its image/* type."
         raise refuse(Code.INVALID_MEDIA_TYPE, message, param=IMAGE_FIELD)
     mode = form.fields.get("mode")
     parameters = {key: value for key, value in form.fields.items() if key not in {"model", "mode"}}
     fields = _fields(entry.manifest, mode, parameters, form.files)
     return Draft(entry, mode, parameters, form.files, fields, fingerprint(fields))
+
+
+def plan_of(draft: Draft, facts: Sequence[ImageFacts]) -> Plan:
+    """What the draft comes to with these pictures. A creation and a quote ask here, so that they can't differ.
+
+    Raises:
+        ApiError: The first thing that doesn't fit.
+    """
+    found = plan(
+        draft.entry.manifest,
+        digest=draft.entry.digest,
+        mode=draft.mode,
+        parameters=draft.parameters,
+        inputs=facts,
+    )
+    if isinstance(found, Failure):
+        raise ApiError(found)
+    return found
 
 
 def _fields(
