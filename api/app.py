@@ -10,7 +10,7 @@ from api import errors, health
 from api.auth import login
 from api.auth.sessions import Sessions
 from api.auth.throttle import Throttle
-from api.canvas import edits, models, tasks
+from api.canvas import edits, models, quotes, tasks
 from api.core.background import Background
 from api.core.gateway import Generations, TemporalGenerations
 from api.core.known import KnownPictures
@@ -20,6 +20,7 @@ from api.internal import blobs, hosts
 from api.parts import Parts
 from api.uploads.spool import Spool
 from infra import catalog
+from infra.catalog import Catalog
 from infra.db import Database
 from infra.media.decoder import Decoder
 from infra.settings import Settings
@@ -31,19 +32,23 @@ ROUTERS = (
     login.router,
     tasks.router,
     models.router,
+    quotes.router,
     blobs.router,
     hosts.router,
 )
 
 
-def create_app(settings: Settings, *, generations: Generations | None = None) -> FastAPI:
+def create_app(
+    settings: Settings, *, generations: Generations | None = None, models_served: Catalog | None = None
+) -> FastAPI:
     """The API.
 
     Args:
         settings: All configuration.
         generations: Another way to reach workflows; only tests give one.
+        models_served: Other models than those shipped; only tests give them.
     """
-    parts = _parts(settings, generations or TemporalGenerations(settings))
+    parts = _parts(settings, generations or TemporalGenerations(settings), models_served or catalog.load())
     app = FastAPI(
         title="Holdfast",
         lifespan=_lifespan,
@@ -63,13 +68,13 @@ def _envelope(app: ASGIApp) -> ASGIApp:
     return Envelope(app)
 
 
-def _parts(settings: Settings, generations: Generations) -> Parts:
+def _parts(settings: Settings, generations: Generations, models_served: Catalog) -> Parts:
     database = Database.from_settings(settings, application="api")
     return Parts(
         settings=settings,
         database=database,
         store=BlobStore.from_settings(settings),
-        catalog=catalog.load(),
+        catalog=models_served,
         decoder=Decoder(),
         spool=Spool(settings.home),
         generations=generations,
