@@ -89,6 +89,8 @@ def body(failure: Failure, *, operation_id: str | None = None, task_id: str | No
     shown: dict[str, object] = {"code": failure.code.value, "message": failure.message}
     if failure.param is not None:
         shown["param"] = failure.param
+    if failure.limit is not None:
+        shown["limit"] = failure.limit.model_dump() | {"frees_in_s": failure.retry_after_s}
     if operation_id is not None:
         shown["operation_id"] = operation_id
     if task_id is not None:
@@ -105,7 +107,9 @@ def response(error: ApiError, *, legacy_credit_status: bool = False) -> JSONResp
     if legacy_credit_status and failure.code is Code.INSUFFICIENT_CREDITS:
         status = HTTPStatus.TOO_MANY_REQUESTS
     headers = dict(error.headers)
-    retry_after = failure.retry_after_s or RETRY_AFTER_S.get(failure.code)
+    retry_after = failure.retry_after_s
+    if retry_after is None and failure.limit is None:  # a limit that never frees by itself says so by its absence
+        retry_after = RETRY_AFTER_S.get(failure.code)
     if retry_after is not None and verdict.retryable:
         headers["Retry-After"] = str(max(1, round(retry_after)))
     if failure.code is Code.UNAUTHENTICATED:

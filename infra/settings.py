@@ -1,5 +1,6 @@
 """The only reader of the environment. Every setting has a type, a bound and a default that runs on a laptop."""
 
+import ipaddress
 import os
 from functools import cached_property
 from pathlib import Path
@@ -35,6 +36,8 @@ class Settings(BaseSettings):
         session_secret: Signs sessions. `holdfast up` makes one for the embedded stack.
         signing_secret: Signs blob addresses; as above.
         host_token: What hosts show at `/internal/v1`; as above.
+        receipt_key: Signs receipts: an Ed25519 seed, 32 bytes in URL-safe base64. `holdfast up` makes one.
+        trusted_proxies: Networks of your proxies, comma separated; they are believed about a caller's address.
         session_hours: A session's length.
         legacy_credit_status: True answers 429 in place of 402 for `insufficient_credits`, as an older system did.
         upload_bytes_max: The largest part of a multipart body.
@@ -69,6 +72,8 @@ class Settings(BaseSettings):
     session_hours: Annotated[int, Field(ge=1, le=24 * 30)] = 12
     legacy_credit_status: bool = False
     upload_bytes_max: Annotated[int, Field(ge=1)] = 50 * 1024 * 1024
+    receipt_key: SecretStr = SecretStr("")
+    trusted_proxies: str = ""
     in_flight_max: Annotated[int, Field(ge=1)] = 100
     sync_wait_s: Annotated[float, Field(gt=0, le=600)] = 55.0
     embedded: bool = False
@@ -88,6 +93,32 @@ class Settings(BaseSettings):
         """Base address that clients use, without a trailing slash."""
         return (self.api_public_url or f"http://{self.api_host}:{self.api_port}").rstrip("/")
 
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _networks(cls, text: str) -> str:
+        """One that is none would be noticed only when a caller is refused."""
+        for network in _listed(text):
+            ipaddress.ip_network(network)
+        return text
+
+    @cached_property
+    def trusted_networks(self) -> tuple[str, ...]:
+        """`trusted_proxies`, one by one."""
+        return _listed(self.trusted_proxies)
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _networks(cls, text: str) -> str:
+        """One that is none would be noticed only when a caller is refused."""
+        for network in _listed(text):
+            ipaddress.ip_network(network)
+        return text
+
+    @cached_property
+    def trusted_networks(self) -> tuple[str, ...]:
+        """`trusted_proxies`, one by one."""
+        return _listed(self.trusted_proxies)
+
     @cached_property
     def internal_url(self) -> str:
         """Base address that hosts use, without a trailing slash."""
@@ -95,6 +126,10 @@ class Settings(BaseSettings):
 
     @cached_property
     def temporal(self) -> dict[str, object]:
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
         """The parsed `temporal.yaml`."""
         loaded = yaml.safe_load(self.temporal_file.read_text())
         if not isinstance(loaded, dict):

@@ -31,7 +31,7 @@ def main() -> int:
         log_config=None,
         access_log=False,  # the envelope writes its own line, without query strings
         server_header=False,
-        proxy_headers=False,  # nobody reads a caller's address
+        proxy_headers=False,  # `api/auth/address.py` reads them, from trusted proxies
         timeout_graceful_shutdown=DRAIN_S,
         timeout_keep_alive=KEEP_ALIVE_S,
     )

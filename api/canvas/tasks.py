@@ -10,6 +10,7 @@ from api.auth.caller import Authenticated, Creator
 from api.bodies import read_json
 from api.canvas import PREFIX
 from api.core import content, tasks
+from api.core.surface import surface_of
 from api.errors import refuse
 from api.parts import parts_of
 from workflows.contracts.failures import Code
@@ -24,7 +25,7 @@ async def query(request: Request, caller: Authenticated, task_id: str) -> Respon
     await read_json(request)
     parts = parts_of(request)
     record = await tasks.find(parts, caller, task_id)
-    url = f"{parts.settings.public_url}{PREFIX}/images/tasks/{record.task_id}/content"
+    url = f"{parts.settings.public_url}{surface_of(request).prefix}/images/tasks/{record.task_id}/content"
     return JSONResponse(present.generation(record, content_url=url), headers=present.headers(record))
 
 

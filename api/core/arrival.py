@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from fastapi import Request
 
-from api.auth.caller import Caller, authenticated, known, refuse_viewer, session_of
+from api.auth.caller import Caller, authenticated, known, proof, refuse_viewer
 from api.core.operation import operation_id
 from api.deadlines import READ, answer_within
 from api.errors import ApiError, away
@@ -45,22 +45,24 @@ async def arrive(request: Request) -> Arrival:
     """Look once.
 
     Raises:
-        ApiError: 401 without a valid session, 403 for viewers, 400 without an operation id, in this order.
+        ApiError: 401 without a valid session or key, 403 for viewers, 400 without an operation id, in this order.
     """
     try:
         operation = operation_id(request)
     except ApiError:
         refuse_viewer(await authenticated(request))  # who calls is judged before what he says
         raise
-    member_id = session_of(request)
+    shown = proof(request)
     try:
         async with answer_within(READ), parts_of(request).database.read() as reader:
-            seen = await generations.arrival(reader, member_id=member_id, operation_id=operation)
+            seen = await generations.arrival(
+                reader, member_id=shown.member_id, key=shown.key, operation_id=operation
+            )
     except DatabaseAway as error:
         unread = away("database")
         unread.operation_id = operation
         raise unread from error
-    caller = known(seen.member if seen else None)
+    caller = known(request, seen.who if seen else None)
     refuse_viewer(caller)
     if seen is None:
         raise AssertionError("a caller without an arrival was let in")

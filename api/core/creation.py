@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from api.auth.caller import Caller
 from api.core.arrival import Arrival
 from api.core.claims import Claims, claim_and_store
 from api.core.draft import Draft, plan_of
@@ -52,7 +53,9 @@ async def create(parts: Parts, arrival: Arrival, draft: Draft) -> GenerationReco
     """
     account_id = arrival.caller.account_id
     operation = Operation(account_id, arrival.operation_id)
-    known = arrival.preflight(draft.entry.manifest.id) or await _preflight(parts, operation, draft)
+    known = arrival.preflight(draft.entry.manifest.id) or await _preflight(
+        parts, operation, draft, arrival.caller.key_id
+    )
     if known.existing is not None and known.existing.generation_status is not None:
         record = await _record(parts, operation)
         _refuse_other_body(record, draft, operation)
@@ -62,7 +65,7 @@ async def create(parts: Parts, arrival: Arrival, draft: Draft) -> GenerationReco
     )
     await _refuse_early(parts, draft, known, plan_of(draft, probed))
     facts, claims = await _take_in(parts, operation, draft, probed)
-    request = _request(operation, draft, plan_of(draft, facts), facts, known)
+    request = _request(operation, draft, plan_of(draft, facts), facts, known, arrival.caller)
     admission = await _admit(parts, operation, request, claims)
     if isinstance(admission, Admission) and _is_first_answer(admission, draft):
         # Reading it back would say no more.
@@ -80,13 +83,14 @@ def _is_first_answer(admission: Admission, draft: Draft) -> bool:
     )
 
 
-async def _preflight(parts: Parts, operation: Operation, draft: Draft) -> Preflight:
+async def _preflight(parts: Parts, operation: Operation, draft: Draft, key_id: str | None) -> Preflight:
     async with answer_within(READ), parts.database.read() as reader:
         return await generations.preflight(
             reader,
             account_id=operation.account_id,
             operation_id=operation.operation_id,
             model_id=draft.entry.manifest.id,
+            key_id=key_id,
         )
 
 
@@ -146,7 +150,12 @@ async def _refuse_early(parts: Parts, draft: Draft, known: Preflight, planned: P
 
 
 def _request(
-    operation: Operation, draft: Draft, planned: Plan, facts: Sequence[ImageFacts], known: Preflight
+    operation: Operation,
+    draft: Draft,
+    planned: Plan,
+    facts: Sequence[ImageFacts],
+    known: Preflight,
+    caller: Caller,
 ) -> GenerationRequest:
     now = datetime.now(UTC)
     return GenerationRequest(
@@ -165,6 +174,8 @@ def _request(
         created_at=now,
         admit_by=now + known.clock_ahead + timeouts.ADMISSION,  # the database judges it
         expires_at=now + timedelta(seconds=planned.wait_s_max),
+        made_by=caller.made_by,
+        key_id=caller.key_id,
     )
 
 

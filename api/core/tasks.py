@@ -50,7 +50,7 @@ async def cancel(parts: Parts, caller: Caller, task_id: str, reason: str) -> tup
     record = await find(parts, caller, task_id)
     if record.status.is_final:
         return record, _final(record)
-    request = CancelRequest(reason=reason, actor=f"member:{caller.member_id}")
+    request = CancelRequest(reason=reason, actor=caller.actor)
     try:
         return record, await parts.generations.request_cancel(task_id, request)
     except NoOpenCourse:

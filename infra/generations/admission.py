@@ -3,8 +3,10 @@
 from datetime import UTC, datetime, timedelta
 
 from infra.accounts import Member
+from infra.accounts.keys import ApiKey, KeyProof
 from infra.db import Reader, Row, Tx, load
 from infra.generations.records import Arrival, ExistingOperation, Preflight, refusal
+from infra.limits import LimitStanding
 from infra.settings import Settings
 from workflows.contracts import timeouts
 from workflows.contracts.failures import Code
@@ -58,22 +60,33 @@ async def admit(tx: Tx, request: GenerationRequest, *, in_flight_max: int = IN_F
     )
 
 
-async def preflight(reader: Reader, *, account_id: str, operation_id: str, model_id: str) -> Preflight:
+async def preflight(
+    reader: Reader, *, account_id: str, operation_id: str, model_id: str, key_id: str | None = None
+) -> Preflight:
     """Balance, limits and what is known of the operation id; one query, no lock, no promise."""
     row = await reader.one(
-        _QUERIES["preflight"], account_id=account_id, operation_id=operation_id, model_id=model_id
+        _QUERIES["preflight"], account_id=account_id, operation_id=operation_id, model_id=model_id, key_id=key_id
     )
     if row is None:
         raise AssertionError("a select from one row gives one row")
     return _preflight(row, row["queue_length"])
 
 
-async def arrival(reader: Reader, *, member_id: str, operation_id: str) -> Arrival | None:
-    """A session's member with `preflight` for his account, in one query; None when there is no such member."""
-    row = await reader.one(_QUERIES["arrival"], member_id=member_id, operation_id=operation_id)
+async def arrival(
+    reader: Reader, *, member_id: str | None = None, key: KeyProof | None = None, operation_id: str
+) -> Arrival | None:
+    """A session's member, or a key, with `preflight` for its account, in one query; None when there is none."""
+    row = await reader.one(
+        _QUERIES["arrival"],
+        member_id=member_id,
+        key_id=key.key_id if key else None,
+        secret_sha256=key.secret_sha256 if key else None,
+        operation_id=operation_id,
+    )
     if row is None:
         return None
-    return Arrival(member=Member.model_validate(row), queues=row["queues"], of_no_model=_preflight(row, 0))
+    who = Member.model_validate(row) if key is None else ApiKey.model_validate(row)
+    return Arrival(who=who, queues=row["queues"], of_no_model=_preflight(row, 0))
 
 
 def _preflight(row: Row, queue_length: int) -> Preflight:
@@ -93,6 +106,8 @@ def _preflight(row: Row, queue_length: int) -> Preflight:
         queue_length=queue_length,
         existing=existing,
         clock_ahead=_clock_ahead(row["at"]),
+        limits=tuple(LimitStanding.model_validate(standing) for standing in row["limits"]),
+        at=row["at"],
     )
 
 

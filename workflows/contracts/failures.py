@@ -41,6 +41,7 @@ class Code(StrEnum):
     UNAUTHENTICATED = "unauthenticated"
     FORBIDDEN = "forbidden"
     INSUFFICIENT_CREDITS = "insufficient_credits"
+    SPENDING_LIMIT_REACHED = "spending_limit_reached"
     ACCOUNT_FROZEN = "account_frozen"
     TASK_NOT_FOUND = "task_not_found"
     MODEL_NOT_FOUND = "model_not_found"
@@ -79,6 +80,9 @@ VERDICTS: dict[Code, Verdict] = {
     Code.UNAUTHENTICATED: Verdict(401, False, Severity.CALLER, "No valid session or key."),
     Code.FORBIDDEN: Verdict(403, False, Severity.CALLER, "The caller's role doesn't allow this."),
     Code.INSUFFICIENT_CREDITS: Verdict(402, True, Severity.CALLER, "The balance doesn't cover the price."),
+    Code.SPENDING_LIMIT_REACHED: Verdict(
+        402, True, Severity.CALLER, "A limit of credits a day or month is used up."
+    ),
     Code.ACCOUNT_FROZEN: Verdict(403, False, Severity.CALLER, "An operator froze the account."),
     Code.TASK_NOT_FOUND: Verdict(404, False, Severity.CALLER, "No such task."),
     Code.MODEL_NOT_FOUND: Verdict(404, False, Severity.CALLER, "No such model."),
@@ -112,6 +116,22 @@ VERDICTS: dict[Code, Verdict] = {
 }
 
 
+class LimitHit(Message):
+    """Which limit refused a creation.
+
+    Attributes:
+        whose: `account` or `key`.
+        window: `in_flight`, `minute`, `day` or `month`.
+        limit: Generations, or credits of a day or month.
+        used: How much of it is used.
+    """
+
+    whose: str
+    window: str
+    limit: int
+    used: int
+
+
 class Failure(Message):
     """A failure as data: what is stored with a generation and shown to its caller.
 
@@ -120,9 +140,11 @@ class Failure(Message):
         message: A sentence for the caller. Never a path, address, host or engine's own text.
         param: The request's field that it is about, when it is about one.
         retry_after_s: Seconds after which a retry makes sense, when that is known.
+        limit: The limit that was hit, when it was one.
     """
 
     code: Code
     message: Words
     param: str | None = None
     retry_after_s: float | None = None
+    limit: LimitHit | None = None

@@ -73,6 +73,8 @@ class GenerationRequest(Message):
         expires_at: A generation not started by then ends released.
         is_canary: True for the house's own minimal request.
         price: How `price_credits` came about, output by output; None in requests of before there were terms.
+        made_by: A member's id, `key:` and a key's id, or `house`.
+        key_id: The API key that it came with.
     """
 
     task_id: str
@@ -91,6 +93,8 @@ class GenerationRequest(Message):
     expires_at: AwareDatetime
     is_canary: bool = False
     price: PriceTerms | None = None
+    made_by: str = ""
+    key_id: str | None = None
 
 
 class LeaseGrant(Message):
