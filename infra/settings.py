@@ -69,11 +69,11 @@ class Settings(BaseSettings):
     session_secret: SecretStr = SecretStr("")
     signing_secret: SecretStr = SecretStr("")
     host_token: SecretStr = SecretStr("")
+    receipt_key: SecretStr = SecretStr("")
+    trusted_proxies: str = ""
     session_hours: Annotated[int, Field(ge=1, le=24 * 30)] = 12
     legacy_credit_status: bool = False
     upload_bytes_max: Annotated[int, Field(ge=1)] = 50 * 1024 * 1024
-    receipt_key: SecretStr = SecretStr("")
-    trusted_proxies: str = ""
     in_flight_max: Annotated[int, Field(ge=1)] = 100
     sync_wait_s: Annotated[float, Field(gt=0, le=600)] = 55.0
     embedded: bool = False
@@ -88,36 +88,23 @@ class Settings(BaseSettings):
         """Parts run elsewhere than where the operator stands."""
         return path.expanduser().absolute()
 
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _networks(cls, text: str) -> str:
+        """One that is none would be noticed only when a caller is refused."""
+        for network in _listed(text):
+            ipaddress.ip_network(network)
+        return text
+
+    @cached_property
+    def trusted_networks(self) -> tuple[str, ...]:
+        """`trusted_proxies`, one by one."""
+        return _listed(self.trusted_proxies)
+
     @cached_property
     def public_url(self) -> str:
         """Base address that clients use, without a trailing slash."""
         return (self.api_public_url or f"http://{self.api_host}:{self.api_port}").rstrip("/")
-
-    @field_validator("trusted_proxies")
-    @classmethod
-    def _networks(cls, text: str) -> str:
-        """One that is none would be noticed only when a caller is refused."""
-        for network in _listed(text):
-            ipaddress.ip_network(network)
-        return text
-
-    @cached_property
-    def trusted_networks(self) -> tuple[str, ...]:
-        """`trusted_proxies`, one by one."""
-        return _listed(self.trusted_proxies)
-
-    @field_validator("trusted_proxies")
-    @classmethod
-    def _networks(cls, text: str) -> str:
-        """One that is none would be noticed only when a caller is refused."""
-        for network in _listed(text):
-            ipaddress.ip_network(network)
-        return text
-
-    @cached_property
-    def trusted_networks(self) -> tuple[str, ...]:
-        """`trusted_proxies`, one by one."""
-        return _listed(self.trusted_proxies)
 
     @cached_property
     def internal_url(self) -> str:
@@ -126,16 +113,16 @@ class Settings(BaseSettings):
 
     @cached_property
     def temporal(self) -> dict[str, object]:
-def _listed(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",") if part.strip())
-
-
         """The parsed `temporal.yaml`."""
         loaded = yaml.safe_load(self.temporal_file.read_text())
         if not isinstance(loaded, dict):
             msg = f"{self.temporal_file} holds no mapping"
             raise TypeError(msg)
         return loaded
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 def environment_for_engines() -> dict[str, str]:
