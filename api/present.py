@@ -58,7 +58,10 @@ def generation(record: GenerationRecord, *, content_url: str) -> dict[str, Any]:
     if record.phase is Phase.RUNNING and record.fraction is not None:
         answer["progress"] = round(min(record.fraction, 0.99), 3)  # 1 only once the result is stored
     if record.queue_ahead is not None:
-        answer["queue"] = {"position": record.queue_ahead + 1, "eta_s": None}
+        answer["queue"] = {
+            "position": record.queue_ahead + 1,
+            "eta_s": None if record.eta_s is None else round(record.eta_s, 1),
+        }
     if record.status is Status.PENDING and record.phase in {Phase.WAITING, Phase.PLACED}:
         answer["expires_at"] = record.expires_at.isoformat()
     if record.credit_status is CreditStatus.UNKNOWN:

@@ -39,9 +39,9 @@ class Session:
             raise translate(error) from error
 
     async def wait(self, patience: timedelta) -> frozenset[str]:
-        """The channels that were notified; empty when `patience` ran out without any.
+        """What was notified, as the notifications' words; empty when `patience` ran out without any.
 
-        What arrived since the last wait counts too. Many notifications of one channel are one wake-up.
+        What arrived since the last wait counts too. Equal words are one wake-up.
 
         Raises:
             DatabaseAway: the connection broke; leadership and subscriptions are gone.
@@ -49,7 +49,7 @@ class Session:
         heard: set[str] = set()
         try:
             async for notice in self._connection.notifies(timeout=patience.total_seconds(), stop_after=1):
-                heard.add(notice.channel)
+                heard.add(notice.payload)
         except psycopg.Error as error:
             raise translate(error) from error
         return frozenset(heard)

@@ -111,16 +111,19 @@ select g.task_id, g.account_id, g.operation_id, g.request, g.phase, g.status, g.
        g.unknown_since, g.unknown_reason, g.awaiting, g.next_look_at, g.resolve_by, g.raised, g.version,
        c.label as card_label, c.gpu_model,
        case when c.running_task = g.task_id and g.status = 'pending' then c.running_fraction end as fraction,
-       (select count(*) from ticket w join ticket mine on mine.task_id = g.task_id
+       k.eta_s, coalesce(k.why, '{}') as why_not_yet,
+       -- As the placer told it; until then, those before it in its own line.
+       coalesce(k.position - 1, (select count(*) from ticket w join ticket mine on mine.task_id = g.task_id
         where w.capability = mine.capability
           and (-w.priority, w.enqueued_at, w.task_id) < (-mine.priority, mine.enqueued_at, mine.task_id)
-        having exists (select from ticket where task_id = g.task_id)) as queue_ahead,
+        having exists (select from ticket where task_id = g.task_id))) as queue_ahead,
        coalesce((select jsonb_agg(to_jsonb(a) - 'task_id' order by a.idx)
                  from artifact a where a.task_id = g.task_id), '[]') as artifacts,
        coalesce((select jsonb_agg(jsonb_build_object('index', r.idx, 'code', r.code, 'message', r.message)
                                   order by r.idx)
                  from refused_output r where r.task_id = g.task_id), '[]') as refused
 from generation g
+left join ticket k on k.task_id = g.task_id
 left join lateral (select card_uuid from lease where task_id = g.task_id and state <> 'offered'
                    order by offered_at desc, fence desc limit 1) l on true
 left join card c on c.uuid = l.card_uuid

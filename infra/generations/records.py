@@ -79,7 +79,9 @@ class GenerationRecord(Message):
         card_label: Public name of the card of its latest lease.
         gpu_model: Of that card.
         fraction: 0 to 1 while its card's host reports it running.
-        queue_ahead: Tickets before its own for the same capability; None when it doesn't wait.
+        queue_ahead: Those before it that wait for cards that it could use; None when it doesn't wait.
+        eta_s: Seconds until it is expected to start, when that was last told; None when it can't be told.
+        why_not_yet: Why it still waits, in sentences for people.
         version: Rises with each change.
     """
 
@@ -109,6 +111,8 @@ class GenerationRecord(Message):
     gpu_model: str | None
     fraction: float | None
     queue_ahead: int | None
+    eta_s: float | None = None
+    why_not_yet: tuple[str, ...] = ()
     version: int
     refused: tuple[RefusedOutput, ...] = ()
 

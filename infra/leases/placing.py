@@ -1,9 +1,7 @@
-"""Giving cards to generations: what placement sees, offers, and what becomes of them."""
+"""What becomes of an offered card: accepted, given back, lapsed."""
 
-from infra.db import Reader, Tx, load
-from workflows.contracts import timeouts
+from infra.db import Tx, load
 from workflows.contracts.generation import AcceptLease, Requeue
-from workflows.domain.placement.state import Assignment, CardState, Ticket
 
 _QUERIES = load(__package__)
 
@@ -11,40 +9,6 @@ PLACE_CHANNEL = "holdfast_place"
 """Notified when somebody begins to wait or a card may have become free."""
 OUTBOX_CHANNEL = "holdfast_outbox"
 """Notified when an offer's message stands in the outbox."""
-
-
-async def snapshot(reader: Reader) -> tuple[tuple[CardState, ...], tuple[Ticket, ...]]:
-    """All cards and all who wait, in order. Decisions on it are checked again by `offer`."""
-    cards = await reader.all(_QUERIES["cards"])
-    tickets = await reader.all(_QUERIES["tickets"])
-    return (
-        tuple(
-            CardState(
-                uuid=card["uuid"],
-                label=card["label"],
-                engines=frozenset(card["engines"]),
-                capabilities=frozenset(card["capabilities"]),
-                vram_total_mib=card["vram_total_mib"],
-                reported_at=card["last_report_at"],
-                cordoned=card["cordoned"],
-                busy=card["busy"],
-            )
-            for card in cards
-        ),
-        tuple(Ticket(**{**ticket, "came_back_from": frozenset(ticket["came_back_from"])}) for ticket in tickets),
-    )
-
-
-async def offer(tx: Tx, assignment: Assignment) -> bool:
-    """Offer the card: ticket out, lease in, message in the outbox; False when either was gone. One statement."""
-    grant = await tx.value(
-        _QUERIES["offer"],
-        task_id=assignment.task_id,
-        card_uuid=assignment.card_uuid,
-        fresh=timeouts.REPORT_FRESH,
-        offer=timeouts.OFFER,
-    )
-    return grant is not None
 
 
 async def accept(tx: Tx, order: AcceptLease) -> bool:

@@ -5,7 +5,7 @@ select holdfast.accept_v1(%(task_id)s, %(lease_id)s::uuid, %(fence)s) as accepte
 select holdfast.requeue_v1(%(task_id)s, %(lease_id)s::uuid, %(never_ran)s) as waits
 
 -- name: offer
-select holdfast.offer_v1(%(task_id)s, %(card_uuid)s, %(fresh)s, %(offer)s) as grant
+select holdfast.offer_v2(%(task_id)s, %(card_uuids)s, %(expected_s)s, %(fresh)s, %(offer)s) as grant
 
 -- name: lapse
 select holdfast.lapse_v1() as lapsed
@@ -28,17 +28,59 @@ select holdfast.open_order_v1(%(task_id)s, %(lease_id)s::uuid, %(card_uuid)s, %(
 select holdfast.stale_lease_v1(%(task_id)s, %(lease_id)s::uuid, %(fence)s) as why
 
 -- name: cards
--- All cards, as placement sees them.
-select uuid, label, engines, capabilities, vram_total_mib, last_report_at, cordoned,
-       lease_id is not null or running_task is not null or settled_fence < fetched_fence as busy
-from card order by uuid
+-- Cards as placement sees them, all or those given, each with whose generation has it. Times as unix seconds.
+select c.uuid, c.label, c.host, c.engines, c.capabilities, c.vram_total_mib, c.foreign_mib, c.residents, c.cordoned,
+       c.quarantined_at is not null as quarantined,
+       extract(epoch from c.last_report_at)::float8 as reported_at, extract(epoch from c.free_at)::float8 as free_at,
+       extract(epoch from clock_timestamp())::float8 as now,
+       c.last_report_at <= clock_timestamp() - %(fresh)s as silent,
+       c.lease_id is not null or c.running_task is not null or c.settled_fence < c.fetched_fence as busy,
+       g.account_id
+from card c
+left join lease l on l.id = c.lease_id
+left join generation g on g.task_id = l.task_id
+where %(uuids)s::text[] is null or c.uuid = any (%(uuids)s)
+order by c.uuid
+
+-- name: silent_cards
+-- Cards whose host has not reported for a while.
+select uuid from card where last_report_at <= clock_timestamp() - %(fresh)s
 
 -- name: tickets
--- All who wait, in their order.
-select task_id, account_id, engine, capability, vram_budget_mib, enqueued_at,
+-- Who waits, all or those given, in the order of their waiting.
+select task_id, account_id, model_id, mode, engine, capability, vram_budget_mib, work, only_card,
+       extract(epoch from enqueued_at)::float8 as enqueued_at,
        array(select card_uuid from lease l where l.task_id = ticket.task_id and l.end_reason = 'requeued')
            as came_back_from
-from ticket order by capability, priority desc, enqueued_at, task_id
+from ticket
+where %(task_ids)s::text[] is null or task_id = any (%(task_ids)s)
+order by ticket.enqueued_at, task_id
+
+-- name: shares
+-- Shares of accounts that have one of their own.
+select account_id, weight, on_cards_max from account_share
+
+-- name: set_share
+-- Sets an account's share of the fleet. The placer reads all again.
+with share as (
+    insert into account_share (account_id, weight, on_cards_max, set_by, reason)
+    values (%(account_id)s, %(weight)s, %(on_cards_max)s, %(actor)s, %(reason)s)
+    on conflict (account_id) do update set weight = excluded.weight, on_cards_max = excluded.on_cards_max,
+        set_by = excluded.set_by, set_at = clock_timestamp(), reason = excluded.reason
+)
+select pg_notify('holdfast_place', 'all')
+
+-- name: run_times
+-- What was learned of how long work takes.
+select model_id, mode, size_class, warm, runs, mean_s, deviation_s from run_time
+
+-- name: tell
+-- Writes what waiting generations are told.
+update ticket set position = t.position, eta_s = t.eta_s, why = string_to_array(t.why, E'\n'),
+    told_at = clock_timestamp()
+from unnest(%(task_ids)s::text[], %(positions)s::integer[], %(etas)s::float8[], %(whys)s::text[])
+    t (task_id, position, eta_s, why)
+where ticket.task_id = t.task_id
 
 -- name: cordon
 -- An operator's word on whether a card takes new work.

@@ -106,12 +106,17 @@ select count(*) as value,
 from bad
 
 -- name: cards_and_leases_differ
--- A card's row names its open lease, and no fence is beyond its next.
-with bad as (
-    select c.uuid from card c
-    left join lease l on l.card_uuid = c.uuid and l.state <> 'ended'
-    where c.lease_id is distinct from l.id
-       or exists (select from lease f where f.card_uuid = c.uuid and f.fence >= c.next_fence)
+-- A card's row names its open lease, of which it is the first or one more card, and no fence is beyond its next.
+with held as (
+    select card_uuid, id from lease where state <> 'ended'
+    union all
+    select o.card_uuid, l.id from lease_companion o join lease l on l.id = o.lease_id where l.state <> 'ended'
+), fences as (
+    select card_uuid, fence from lease union all select card_uuid, fence from lease_companion
+), bad as (
+    select c.uuid from card c left join held h on h.card_uuid = c.uuid
+    where c.lease_id is distinct from h.id
+       or exists (select from fences f where f.card_uuid = c.uuid and f.fence >= c.next_fence)
 )
 select count(*) as value, (select string_agg(uuid, '; ') from (select * from bad limit 10) b) as detail from bad
 

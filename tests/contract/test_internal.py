@@ -12,7 +12,7 @@ from workflows.contracts import generation as g
 from workflows.contracts.failures import Failure
 from workflows.contracts.hosts import CardReport, HostReport, OrderRequest, UploadRequest, Work
 from workflows.contracts.media import BlobRef
-from workflows.domain.placement.state import Assignment
+from workflows.domain.placement.fleet import Given
 from workflows.domain.plan import ImageFacts
 
 TOKEN = {"Authorization": f"Bearer {HOST_TOKEN}"}
@@ -56,7 +56,7 @@ async def test_a_report_makes_a_card_known(world: World) -> None:
     assert answer.status_code == 204
     async with world.database.read() as reader:
         cards, _ = await leases.snapshot(reader)
-    assert "gpu-7" in {state.uuid for state in cards}
+    assert "gpu-7" in {row.card.uuid for row in cards}
 
 
 async def test_a_message_that_does_not_fit_is_refused_by_field(world: World) -> None:
@@ -99,7 +99,7 @@ async def test_an_older_fence_neither_starts_nor_delivers(world: World, user: Us
         grant = g.LeaseGrant(lease_id=order.lease_id, card_uuid=CARD, card_label="cpu-0", fence=order.fence)
         await leases.requeue(tx, g.Requeue(task_id=order.task_id, lease=grant))
     async with world.database.transaction() as tx:
-        await leases.offer(tx, Assignment(task_id=order.task_id, card_uuid=CARD))
+        await leases.offer(tx, Given(order.task_id, (CARD,)))
     upload = UploadRequest(task_id=order.task_id, lease_id=order.lease_id, fence=order.fence, file=BLOB)
     for path, message in (("orders", order), ("uploads", upload)):
         answer = await world.client.post(

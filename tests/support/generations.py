@@ -85,6 +85,7 @@ def report(
     running: Running | None = None,
     settled_fence: int = 0,
     capabilities: tuple[str, ...] = ("image_upscale",),
+    **more: Any,
 ) -> HostReport:
     """A host's word on one card."""
     card = CardReport(
@@ -98,6 +99,7 @@ def report(
         boot_id=boot_id,
         running=running,
         settled_fence=settled_fence,
+        **more,
     )
     return HostReport(host="host-a", cards=(card,))
 

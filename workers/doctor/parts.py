@@ -24,7 +24,7 @@ from infra.temporal.configuration import read_configuration
 from infra.temporal.connection import connect
 from workers.doctor.check import Check, right, wrong
 from workers.supervisor.state import StackState
-from workflows.contracts import timeouts
+from workflows.domain.placement.fleet import Standing
 
 PATIENCE_S = 10.0
 """For each check. A part that takes longer is away as far as callers are concerned."""
@@ -143,17 +143,16 @@ async def cards(settings: Settings) -> list[Check]:
     """At least one card's host reports."""
     try:
         async with _database(settings) as opened, opened.read() as reader:
-            now = await server_time(reader)
             known, waiting = await leases.snapshot(reader)
     except DatabaseTrouble as error:
         return [wrong("cards", f"can't be read: {error}", "See the line on the database")]
-    fresh = [card for card in known if now - card.reported_at <= timeouts.REPORT_FRESH]
-    stale = [card.label for card in known if card not in fresh]
+    fresh = [row.card for row in known if not row.silent]
+    stale = [row.card.label for row in known if row.silent]
     words = f"{len(fresh)} of {len(known)} report, {len(waiting)} generations wait"
     if not fresh:
         return [wrong("cards", words, "Start a host agent; if it runs: holdfast logs hostagent")]
-    if all(card.cordoned for card in fresh):
-        return [wrong("cards", f"{words}; all are cordoned", "Uncordon one")]
+    if all(card.standing is not Standing.OPEN for card in fresh):
+        return [wrong("cards", f"{words}; all are cordoned or in quarantine", "Uncordon one; see holdfast cards")]
     return [right("cards", words + (f"; silent: {', '.join(stale)}" if stale else ""))]
 
 

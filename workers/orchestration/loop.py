@@ -23,6 +23,11 @@ class Loop(ABC):
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self.heard: frozenset[str] = frozenset()
+        """What was notified since the last turn."""
+
+    def begin(self) -> None:  # noqa: B027 - most have nothing to begin with
+        """It begins to turn, for the first time or again after its session broke."""
 
     @abstractmethod
     async def turn(self) -> None:
@@ -47,6 +52,7 @@ class Loop(ABC):
             if await stop.wait(TICK.total_seconds()):
                 return
         log.info("loop turns", role=self.role)
+        self.begin()
         while not stop.wanted:
             await self.turn()
-            await session.wait(TICK)
+            self.heard |= await session.wait(TICK)

@@ -1,21 +1,34 @@
 """The placer: gives free cards to waiting generations, by the pure decision that the simulator runs too."""
 
-from datetime import datetime
+import time
 
 import structlog
+from opentelemetry import metrics
 
 from infra import leases
 from infra.db import Database
 from infra.db.clock import server_time
+from infra.leases import CardRow, RunTimes, TicketRow, Told
 from workers.orchestration.loop import Loop
-from workflows.domain.placement.decide import decide
-from workflows.domain.placement.state import Ticket
+from workflows.domain.placement.fleet import Given, Policy, Standing
+from workflows.domain.placement.forecast import forecast, why_not_yet
+from workflows.domain.placement.pool import Pool
+
+RESYNC_S = 30.0
+"""All is read again this often, so that a notification that got lost delays nobody for longer."""
+TELL_EACH_S = 1.0
+TOLD_MAX = 500
+"""So many of the first are told their position and why they wait; a page shows no more."""
 
 log = structlog.get_logger(__name__)
+_meter = metrics.get_meter("holdfast.placement")
+_eta_error = _meter.create_histogram(
+    "holdfast.placement.eta_error", unit="s", description="Seconds between the first told start and the real one."
+)
 
 
 class Placer(Loop):
-    """One leader among all orchestrators. Its memory is only who had a turn last: losing it costs a turn."""
+    """One leader among all orchestrators. What it keeps in memory is read again when it begins to lead."""
 
     role = "placer"
     channel = leases.PLACE_CHANNEL
@@ -23,34 +36,142 @@ class Placer(Loop):
     def __init__(self, database: Database) -> None:
         """Nothing is read yet."""
         super().__init__(database)
-        self._served: dict[str, datetime] = {}
-        self._told: dict[str, tuple[str, ...]] = {}
+        self._pool = Pool()
+        self._run_times: RunTimes = {}
+        self._pinned: dict[str, TicketRow] = {}
+        self._on_card: dict[str, str] = {}
+        self._read_at = float("-inf")
+        self._told_at = float("-inf")
+        self._told: dict[str, Told] = {}
+        self._first_told: dict[str, tuple[float, float]] = {}
+
+    def begin(self) -> None:
+        """A new term: what was in memory may be long past."""
+        self._read_at = float("-inf")
 
     async def turn(self) -> None:
-        """Take lapsed offers back, look once, and offer what was decided; each offer is a compare-and-set."""
+        """Take lapsed offers back, take in what changed, decide, and offer; each offer is a compare-and-set."""
         async with self._database.single_statement() as tx:
             await leases.lapse(tx)
         async with self._database.read() as reader:
-            now = await server_time(reader)  # reports bear the database's time: by another clock all may be silent
-            cards, waiting = await leases.snapshot(reader)
-        if not waiting:
-            self._served.clear()
-            self._told.clear()
-            return
-        decision = decide(now, cards, waiting, served=self._served)
-        accounts = {ticket.task_id: ticket.account_id for ticket in waiting}
-        for assignment in decision.assignments:
-            async with self._database.single_statement() as tx:
-                offered = await leases.offer(tx, assignment)
-            if offered:
-                self._served[accounts[assignment.task_id]] = now
-                log.info("offered", task_id=assignment.task_id, card=assignment.card_uuid)
-        self._tell(waiting, decision.reasons)
+            now = (await server_time(reader)).timestamp()  # reports bear the database's time
+        if "all" in self.heard or time.monotonic() - self._read_at >= RESYNC_S:
+            await self._read_all()
+        else:
+            await self._read_changes()
+        for task_id, ticket in list(self._pinned.items()):
+            if ticket.only_card is not None:
+                await self._offer(Given(task_id, (ticket.only_card,), "", ticket.waiting.work.run_s), now)
+        await self._give(now)
+        await self._tell(now)
 
-    def _tell(self, waiting: tuple[Ticket, ...], reasons: dict[str, tuple[str, ...]]) -> None:
-        """Log why somebody waits once for each new reason, not once a second."""
-        for ticket in waiting:
-            why = reasons.get(ticket.task_id, ())
-            if why and self._told.get(ticket.task_id) != why:
-                log.info("waits", task_id=ticket.task_id, why=list(why))
-        self._told = reasons
+    async def _give(self, now: float) -> None:
+        """Offer what is decided. Where somebody was faster, as an admission, look again and decide anew."""
+        while given := self._pool.decide(now):
+            for one in given:
+                self._on_card.update(dict.fromkeys(one.cards, one.account_id))
+            failed = [one for one in given if not await self._offer(one, now)]
+            if not failed:
+                return
+            await self._read(
+                cards=[uuid for one in failed for uuid in one.cards], tasks=[one.task_id for one in failed]
+            )
+
+    async def _offer(self, given: Given, now: float) -> bool:
+        async with self._database.single_statement() as tx:
+            offered = await leases.offer(tx, given)
+        if offered:
+            self._pinned.pop(given.task_id, None)
+            self._told.pop(given.task_id, None)
+            told_at, eta_s = self._first_told.pop(given.task_id, (now, 0.0))
+            _eta_error.record(abs(now - told_at - eta_s))
+            log.info("offered", task_id=given.task_id, cards=given.cards)
+        return offered
+
+    async def _read_all(self) -> None:
+        async with self._database.read() as reader:
+            learned = leases.warm_run_times(await leases.run_times(reader))
+            shares = await leases.shares(reader)
+            cards = await leases.cards(reader)
+            tickets = await leases.tickets(reader, learned)
+        self._pool = Pool(Policy(fresh_s=float("inf"), shares=shares))
+        self._run_times = learned
+        self._pinned.clear()
+        self._on_card.clear()
+        self._heard_before()
+        for card in cards:
+            self._put_card(card)
+        for ticket in tickets:
+            self._put_ticket(ticket)
+        self._read_at = time.monotonic()
+
+    async def _read_changes(self) -> None:
+        heard = self._heard_before()
+        cards = [name.removeprefix("card:") for name in heard if name.startswith("card:")]
+        tasks = [name.removeprefix("ticket:") for name in heard if name.startswith("ticket:")]
+        async with self._database.read() as reader:
+            silent = await leases.silent_cards(reader)
+        known = {uuid for uuid, card in self._pool.cards.items() if card.standing is Standing.OPEN}
+        cards += [uuid for uuid in silent if uuid in known]
+        if cards or tasks:
+            await self._read(cards=cards, tasks=tasks)
+
+    async def _read(self, *, cards: list[str], tasks: list[str]) -> None:
+        async with self._database.read() as reader:
+            card_rows = await leases.cards(reader, cards)
+            ticket_rows = await leases.tickets(reader, self._run_times, tasks)
+        for card in card_rows:
+            self._put_card(card)
+        here = {ticket.waiting.task_id: ticket for ticket in ticket_rows}
+        for task_id in tasks:
+            self._pool.drop_ticket(task_id)
+            self._pinned.pop(task_id, None)
+            if task_id in here:
+                self._put_ticket(here[task_id])
+
+    def _put_card(self, row: CardRow) -> None:
+        uuid = row.card.uuid
+        before = self._on_card.pop(uuid, None)
+        if before is not None and before != row.account_id:
+            self._pool.left_card(before)
+        if row.account_id is not None:
+            if before != row.account_id:
+                self._pool.went_on_card(row.account_id)
+            self._on_card[uuid] = row.account_id
+        if row.silent:
+            self._pool.drop_card(uuid)
+        else:
+            self._pool.put_card(row.card)
+
+    def _put_ticket(self, row: TicketRow) -> None:
+        if row.only_card is not None:
+            self._pinned[row.waiting.task_id] = row
+        else:
+            self._pool.put_ticket(row.waiting)
+
+    def _heard_before(self) -> frozenset[str]:
+        heard, self.heard = self.heard, frozenset()
+        return heard
+
+    async def _tell(self, now: float) -> None:
+        """Say to each of the first who wait its place, its estimate and why not yet; only what is new."""
+        if time.monotonic() - self._told_at < TELL_EACH_S:
+            return
+        self._told_at = time.monotonic()
+        if not self._pool.tickets:
+            self._told.clear()
+            self._first_told.clear()
+            return
+        news = []
+        told: dict[str, Told] = {}
+        for task_id, one in forecast(self._pool, now, first=TOLD_MAX).items():
+            why = why_not_yet(self._pool, task_id, now)
+            told[task_id] = Told(task_id=task_id, position=one.position, eta_s=one.eta_s, why=why)
+            if one.eta_s is not None:
+                self._first_told.setdefault(task_id, (now, one.eta_s))
+            if told[task_id] != self._told.get(task_id):
+                news.append(told[task_id])
+        self._told = told
+        if news:
+            async with self._database.single_statement() as tx:
+                await leases.tell(tx, news)

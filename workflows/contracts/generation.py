@@ -21,6 +21,34 @@ from workflows.contracts.states import (
 Parameter = str | int | float | bool
 
 
+class ResidentNeed(Message):
+    """What stays in a card's memory for this work: a part of the model, or a service that it calls."""
+
+    name: str
+    mib: int
+    load_s: float
+    stop_s: float = 0.0
+    working_mib: int = 0
+
+
+class PlacementNeeds(Message):
+    """What placement has to know of the work.
+
+    Attributes:
+        run_s: Seconds expected on a warm card, as declared; what was learned goes before it.
+        reserve_mib: Kept free on top of the budget. MiB.
+        cards: Cards of one host that it needs at the same time.
+        priority: `interactive`, `standard` or `batch`.
+        residents: What it uses, in the order of use.
+    """
+
+    run_s: float
+    reserve_mib: int = 0
+    cards: int = 1
+    priority: str = "interactive"
+    residents: tuple[ResidentNeed, ...] = ()
+
+
 class ModelSnapshot(Message):
     """What the manifest said when the request was admitted; a changed manifest can't change a running generation.
 
@@ -37,6 +65,7 @@ class ModelSnapshot(Message):
         resolve_by_s: Seconds after which an unknown outcome is raised to an operator.
         release_unknown: True when the manifest opts into releasing at `resolve_by`, at the house's loss.
         content_days: Days that results are kept.
+        placement: What placement has to know.
     """
 
     model_id: str
@@ -51,6 +80,7 @@ class ModelSnapshot(Message):
     resolve_by_s: int
     release_unknown: bool = False
     content_days: int = 30
+    placement: PlacementNeeds | None = None
 
 
 class GenerationRequest(Message):
@@ -73,6 +103,7 @@ class GenerationRequest(Message):
         expires_at: A generation not started by then ends released.
         is_canary: True for the house's own minimal request.
         price: How `price_credits` came about, output by output; None in requests of before there were terms.
+        only_card: The card that it was asked of, as canaries are; None for all others.
         made_by: A member's id, `key:` and a key's id, or `house`.
         key_id: The API key that it came with.
     """
@@ -93,6 +124,7 @@ class GenerationRequest(Message):
     expires_at: AwareDatetime
     is_canary: bool = False
     price: PriceTerms | None = None
+    only_card: str | None = None
     made_by: str = ""
     key_id: str | None = None
 

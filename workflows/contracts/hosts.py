@@ -20,6 +20,36 @@ class Running(Message):
     """0 to 1; never 1 before the artifact is stored."""
 
 
+class Loaded(Message):
+    """Something in a card's memory, with what it costs to bring it back and to stop it. MiB and seconds."""
+
+    name: str
+    mib: int
+    load_s: float = 0.0
+    stop_s: float = 0.0
+    working_mib: int = 0
+
+
+class Telemetry(Message):
+    """What NVML says of a card; each is None where it can't be told.
+
+    Attributes:
+        utilisation: 0 to 1.
+        temperature_c: Degrees Celsius.
+        power_w: Watts.
+        ecc_errors: Uncorrected memory errors since the driver was loaded.
+        xid: The last critical fault's number; None when there was none.
+        processes: Processes that use it, ours included.
+    """
+
+    utilisation: float | None = None
+    temperature_c: int | None = None
+    power_w: float | None = None
+    ecc_errors: int | None = None
+    xid: int | None = None
+    processes: int | None = None
+
+
 class CardReport(Message):
     """One card, as seen by its host.
 
@@ -34,6 +64,9 @@ class CardReport(Message):
         boot_id: New with each start of the agent that owns the card.
         running: None when idle.
         settled_fence: The highest fence whose run the host knows to be over; 0 at first.
+        foreign_mib: Memory taken by processes that aren't ours. MiB.
+        residents: What is loaded, in the order of last use, oldest first.
+        telemetry: How it fares.
     """
 
     card_uuid: str
@@ -46,6 +79,9 @@ class CardReport(Message):
     boot_id: str
     running: Running | None = None
     settled_fence: int = 0
+    foreign_mib: int = 0
+    residents: tuple[Loaded, ...] = ()
+    telemetry: Telemetry = Telemetry()
 
 
 class HostReport(Message):

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 
 class _Part(BaseModel):
@@ -43,6 +43,10 @@ class Mode(_Part):
     description: str
     pixels_max: Annotated[int, Field(gt=0)]
     run_s_max: Annotated[int, Field(gt=0, le=3600)]
+    run_s: Annotated[float, Field(gt=0, le=3600)] = 60.0
+    """Expected on a warm card, until runs were seen."""
+    uses: tuple[str, ...] = ()
+    """Residents of the manifest, in the order of use."""
     steps: Figure | None = None
     """Sampling steps of a run, where the model has such."""
 
@@ -109,6 +113,18 @@ class Price(_Part):
         return {unit: each for unit, each in rates.items() if each}
 
 
+class ResidentSpec(_Part):
+    """What stays in a card's memory between runs: a part of the model, or a service that it calls.
+
+    `working_mib` is what a run takes beside it while it is in use.
+    """
+
+    mib: Annotated[int, Field(ge=0)]
+    load_s: Annotated[float, Field(ge=0)]
+    stop_s: Annotated[float, Field(ge=0)] = 0.0
+    working_mib: Annotated[int, Field(ge=0)] = 0
+
+
 class Canary(_Part):
     """The minimal real request: a picture of `side` pixels made by us, and these parameters."""
 
@@ -131,6 +147,11 @@ class Manifest(_Part):
     output: OutputRule
     price: Price
     vram_budget_mib: Annotated[int, Field(ge=0)]
+    reserve_mib: Annotated[int, Field(ge=0)] = 0
+    cards: Annotated[int, Field(ge=1, le=16)] = 1
+    """Cards of one host that a run needs at the same time."""
+    priority: Literal["interactive", "standard", "batch"] = "interactive"
+    residents: dict[str, ResidentSpec] = {}
     wait_s_max: Annotated[int, Field(gt=0)]
     queue_max: Annotated[int, Field(gt=0)]
     cancellable: bool
@@ -139,3 +160,11 @@ class Manifest(_Part):
     likeness: Literal["none", "required"] = "none"
     content_days: Annotated[int, Field(gt=0)] = 30
     canary: Canary
+
+    @model_validator(mode="after")
+    def _residents_are_declared(self) -> "Manifest":
+        for name, mode in self.modes.items():
+            unknown = [each for each in mode.uses if each not in self.residents]
+            if unknown:
+                raise ValueError(f"modes.{name}.uses: `{unknown[0]}` isn't one of residents")
+        return self

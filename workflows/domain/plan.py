@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from workflows.contracts.failures import Code, Failure
-from workflows.contracts.generation import ModelSnapshot, Parameter
+from workflows.contracts.generation import ModelSnapshot, Parameter, PlacementNeeds, ResidentNeed
 from workflows.contracts.media import BlobRef, InputImage, MediaContract
 from workflows.contracts.prices import UNIT, PriceTerms
 from workflows.domain.manifest import CREDITS_MAX, Manifest, Mode
@@ -228,6 +228,20 @@ def _snapshot(manifest: Manifest, digest: str, mode_name: str, mode: Mode) -> Mo
         resolve_by_s=manifest.resolve_by_s,
         release_unknown=manifest.release_unknown,
         content_days=manifest.content_days,
+        placement=PlacementNeeds(
+            run_s=mode.run_s,
+            reserve_mib=manifest.reserve_mib,
+            cards=manifest.cards,
+            priority=manifest.priority,
+            residents=tuple(_need(manifest, name) for name in mode.uses),
+        ),
+    )
+
+
+def _need(manifest: Manifest, name: str) -> ResidentNeed:
+    spec = manifest.residents[name]
+    return ResidentNeed(
+        name=name, mib=spec.mib, load_s=spec.load_s, stop_s=spec.stop_s, working_mib=spec.working_mib
     )
 
 

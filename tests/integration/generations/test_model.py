@@ -32,7 +32,7 @@ from workflows.contracts.generation import (
     Requeue,
 )
 from workflows.contracts.states import AdmissionOutcome, CreditStatus, Phase, Status
-from workflows.domain.placement.state import Assignment
+from workflows.domain.placement.fleet import Given
 
 T = TypeVar("T")
 STEPS = 50
@@ -229,7 +229,7 @@ class Platform(RuleBasedStateMachine):
     def offer(self, life: Life, card: str) -> None:
         async def go() -> bool:
             async with self.database.single_statement() as tx:
-                return await leases.offer(tx, Assignment(task_id=life.asked.task_id, card_uuid=card))
+                return await leases.offer(tx, Given(life.asked.task_id, (card,)))
 
         assert self.loop.run(go()) in ((False, True) if self._pending(life) else (False,))
 

@@ -16,7 +16,7 @@ from workflows.contracts.generation import (
     Requeue,
 )
 from workflows.contracts.states import CreditStatus, Phase
-from workflows.domain.placement.state import Assignment
+from workflows.domain.placement.fleet import Given
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ async def waiting(ways: Ways) -> GenerationRequest:
 
 async def offered(database: Database, waiting: GenerationRequest) -> LeaseGrant:
     async with database.single_statement() as tx:
-        assert await leases.offer(tx, Assignment(task_id=waiting.task_id, card_uuid="cpu-a-0"))
+        assert await leases.offer(tx, Given(waiting.task_id, ("cpu-a-0",)))
     async with database.transaction() as tx:
         (row,) = await outbox.take(tx, 10)
     return AcceptLease.model_validate(row.payload).lease
@@ -114,7 +114,7 @@ async def test_proof_about_a_parked_lease_queues_again_once(
     assert (record.phase, record.queue_ahead) == (Phase.WAITING, 0)
     assert (await ways.admit(waiting)).lease is None
     async with database.single_statement() as tx:
-        assert await leases.offer(tx, Assignment(task_id=waiting.task_id, card_uuid="cpu-a-0"))
+        assert await leases.offer(tx, Given(waiting.task_id, ("cpu-a-0",)))
     assert await requeue(database, waiting.task_id, lease), "a repetition is answered as the first"
     assert (await ways.record(waiting)).queue_ahead is None, "a repetition queued it beside its offer"
     assert await ways.breaches() == []

@@ -18,7 +18,7 @@ from workflows.contracts.generation import (
 )
 from workflows.contracts.hosts import Running, StaleLease
 from workflows.contracts.states import CreditStatus, Phase
-from workflows.domain.placement.state import Assignment
+from workflows.domain.placement.fleet import Given
 
 LAPSE_NOW = Query("lapse_now", "update lease set lapses_at = clock_timestamp() where state = 'offered'")
 
@@ -43,7 +43,7 @@ async def waiting(ways: Ways) -> GenerationRequest:
 async def offered(database: Database, task_id: str, card_uuid: str = "cpu-a-0") -> LeaseGrant | None:
     """Offer and read the grant from the outbox, as the relay does."""
     async with database.transaction() as tx:
-        if not await leases.offer(tx, Assignment(task_id=task_id, card_uuid=card_uuid)):
+        if not await leases.offer(tx, Given(task_id, (card_uuid,))):
             return None
         *_, row = [r for r in await outbox.take(tx, 100) if r.topic is outbox.Topic.ASSIGNED]
         await outbox.mark_done(tx, row.id)
@@ -225,7 +225,7 @@ async def test_an_offer_that_ended_is_no_longer_delivered(
     ways: Ways, database: Database, waiting: GenerationRequest
 ) -> None:
     async with database.single_statement() as tx:
-        assert await leases.offer(tx, Assignment(task_id=waiting.task_id, card_uuid="cpu-a-0"))
+        assert await leases.offer(tx, Given(waiting.task_id, ("cpu-a-0",)))
     async with database.transaction() as tx:
         (row,) = await outbox.take(tx, 10)
         await outbox.mark_failed(tx, row.id, "nobody there")
@@ -239,7 +239,7 @@ async def test_an_offer_that_ended_is_no_longer_delivered(
 
 async def test_a_message_may_fail_for_days(ways: Ways, database: Database, waiting: GenerationRequest) -> None:
     async with database.transaction() as tx:
-        assert await leases.offer(tx, Assignment(task_id=waiting.task_id, card_uuid="cpu-a-0"))
+        assert await leases.offer(tx, Given(waiting.task_id, ("cpu-a-0",)))
         (row,) = await outbox.take(tx, 10)
         await tx.run(FAILED_FOR_DAYS)
         await outbox.mark_failed(tx, row.id, "nobody there")
@@ -258,7 +258,7 @@ async def test_a_requeue_needs_proof_once_the_order_was_fetched(
     assert (record.phase, record.queue_ahead) == (Phase.WAITING, 0)
     async with database.read() as reader:
         _, (ticket,) = await leases.snapshot(reader)
-    assert ticket.came_back_from == {"cpu-a-0"}
+    assert ticket.waiting.came_back_from == {"cpu-a-0"}
     assert await offered(database, waiting.task_id) is None, "its host has not said that the card is clean"
     await ways.report(settled_fence=lease.fence)
     assert await offered(database, waiting.task_id) is not None
@@ -272,7 +272,7 @@ async def test_only_one_of_many_placers_gives_a_card_away(ways: Ways, database: 
 
     async def offer(task_id: str) -> bool:
         async with database.single_statement() as tx:
-            return await leases.offer(tx, Assignment(task_id=task_id, card_uuid="cpu-a-0"))
+            return await leases.offer(tx, Given(task_id, ("cpu-a-0",)))
 
     won = await asyncio.gather(*(offer(task_id) for task_id in tasks))
     assert sum(won) == 1
@@ -322,11 +322,11 @@ async def test_inspecting_ends_the_lease_and_the_right_to_deliver(
     assert await stale(database, waiting.task_id, lease) is not None
     async with database.read() as reader:
         (card,), _ = await leases.snapshot(reader)
-    assert card.busy, "dirty until its host says otherwise"
+    assert card.card.busy_until is not None, "dirty until its host says otherwise"
     await ways.report(settled_fence=lease.fence)
     async with database.read() as reader:
         (card,), _ = await leases.snapshot(reader)
-    assert not card.busy
+    assert card.card.busy_until is None
 
 
 async def test_a_run_that_was_over_may_come_into_doubt_in_plain_sight(

@@ -8,7 +8,7 @@ from infra import leases
 from infra.db import Database, Query
 from tests.support.generations import Ways, order, request
 from workflows.contracts.hosts import Running
-from workflows.domain.placement.state import Assignment
+from workflows.domain.placement.fleet import Given
 
 SILENCE = Query("silence", "update card set last_report_at = clock_timestamp() - interval '6 seconds'")
 
@@ -24,7 +24,7 @@ async def is_given(ways: Ways, card_uuid: str = "cpu-a-0") -> bool:
         await ways.release(queued.task_id)
         return True
     async with ways.database.single_statement() as tx:
-        offered = await leases.offer(tx, Assignment(task_id=queued.task_id, card_uuid=card_uuid))
+        offered = await leases.offer(tx, Given(queued.task_id, (card_uuid,)))
     await ways.release(queued.task_id)
     assert not offered, "admission and placement differ about the card"
     return False
@@ -105,18 +105,20 @@ async def test_placement_sees_cards_and_tickets_in_order(ways: Ways, database: D
     await ways.report("a", running=Running(task_id="gen_x", fence=1, fraction=0.5))
     async with database.read() as reader:
         cards, tickets = await leases.snapshot(reader)
-    assert [(card.uuid, card.busy) for card in cards] == [("a", True), ("b", False)]
-    assert cards[1].capabilities == {"image_upscale"}
-    assert [ticket.task_id for ticket in tickets] == tasks
-    assert {ticket.account_id for ticket in tickets} == {account}
+    assert [(row.card.uuid, row.card.busy_until is not None) for row in cards] == [("a", True), ("b", False)]
+    assert cards[1].card.capabilities == {"image_upscale"}
+    assert [ticket.waiting.task_id for ticket in tickets] == tasks
+    assert {ticket.waiting.account_id for ticket in tickets} == {account}
 
 
 async def test_placement_is_woken_when_a_card_becomes_free_and_only_then(ways: Ways, database: Database) -> None:
     async with database.session() as session:
         await session.listen(leases.PLACE_CHANNEL)
         await ways.report(running=Running(task_id="gen_x", fence=1, fraction=0.5))
+        assert await session.wait(timedelta(seconds=20)) == {"card:cpu-a-0"}, "it appeared"
+        await ways.report(running=Running(task_id="gen_x", fence=1, fraction=0.6))
         assert await session.wait(timedelta(0)) == frozenset()
         await ways.report()
-        assert await session.wait(timedelta(seconds=20)) == {leases.PLACE_CHANNEL}
+        assert await session.wait(timedelta(seconds=20)) == {"card:cpu-a-0"}
         await ways.report()
         assert await session.wait(timedelta(0)) == frozenset(), "it was free before"

@@ -11,7 +11,7 @@ from tests.support.eventually import eventually
 from tests.support.generations import Ways, order, request
 from workflows.contracts.generation import AcceptLease, Advance, GenerationRequest, LeaseGrant, Requeue
 from workflows.contracts.states import CreditStatus, Phase
-from workflows.domain.placement.state import Assignment
+from workflows.domain.placement.fleet import Given
 
 Step = Callable[[Tx, GenerationRequest, LeaseGrant], Awaitable[object]]
 
@@ -48,7 +48,7 @@ async def inspect(tx: Tx, asked: GenerationRequest, lease: LeaseGrant) -> None:
 
 
 async def offer(tx: Tx, asked: GenerationRequest, lease: LeaseGrant) -> None:
-    assert await leases.offer(tx, Assignment(task_id=asked.task_id, card_uuid=lease.card_uuid))
+    assert await leases.offer(tx, Given(asked.task_id, (lease.card_uuid,)))
 
 
 @pytest.mark.parametrize("step", [lapse, accept, requeue, fetch, inspect, offer])
@@ -57,7 +57,7 @@ async def test_the_cancel_waits_and_leaves_nothing_behind(ways: Ways, database: 
     await ways.admit(asked)
     await ways.report()
     async with database.single_statement() as tx:
-        assert await leases.offer(tx, Assignment(task_id=asked.task_id, card_uuid="cpu-a-0"))
+        assert await leases.offer(tx, Given(asked.task_id, ("cpu-a-0",)))
     async with database.read() as reader:
         lease = LeaseGrant.model_validate(await reader.one(LATEST))
     if step is lapse:
@@ -83,4 +83,4 @@ async def test_the_cancel_waits_and_leaves_nothing_behind(ways: Ways, database: 
     async with database.read() as reader:
         cards, tickets = await leases.snapshot(reader)
     assert tickets == ()
-    assert cards[0].busy is (step is fetch), "only a fetched order leaves the card dirty"
+    assert (cards[0].card.busy_until is not None) is (step is fetch), "only a fetched order leaves the card dirty"

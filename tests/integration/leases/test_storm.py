@@ -24,7 +24,7 @@ from workflows.contracts.generation import (
 )
 from workflows.contracts.hosts import HostReport
 from workflows.contracts.states import Phase, Status
-from workflows.domain.placement.state import Assignment
+from workflows.domain.placement.fleet import Given
 
 CARDS = ("card-a", "card-b", "card-c")
 ACTORS = 12
@@ -84,7 +84,7 @@ class Actor:
         await leases.record_report(tx, HostReport(host="host-a", cards=tuple(cards)))
 
     async def try_offer(self, tx: Tx, target: GenerationRequest, lease: LeaseGrant | None) -> None:
-        await leases.offer(tx, Assignment(task_id=target.task_id, card_uuid=self.dice.choice(CARDS)))
+        await leases.offer(tx, Given(target.task_id, (self.dice.choice(CARDS),)))
 
     async def try_lapse(self, tx: Tx, target: GenerationRequest, lease: LeaseGrant | None) -> None:
         await leases.lapse(tx)

@@ -160,7 +160,16 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A decision: this generation on these cards, one unless it is a gang."""
+    """A decision: this generation on these cards, one unless it is a gang.
+
+    Attributes:
+        task_id: The generation.
+        cards: The first runs it.
+        account_id: Whose it is.
+        expected_s: Seconds that it is expected to be on them, loading included.
+    """
 
     task_id: str
     cards: tuple[str, ...]
+    account_id: str = field(default="", compare=False)
+    expected_s: float = field(default=0.0, compare=False)

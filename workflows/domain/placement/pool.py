@@ -269,13 +269,14 @@ class Pool:
         account.waits_no_more(waiting.work)
         account.on_cards += 1
         self._elsewhere.pop(waiting.work.key, None)
+        expected_s = 0.0
         for uuid in cards:
             card = self.cards[uuid]
             plan = self.fleet.plan(card, waiting.work)
             assert not isinstance(plan, str), plan  # noqa: S101 - a pair without a plan has no price
-            busy_until = now + plan.seconds + waiting.work.run_s
-            self.put_card(replace(card, residents=plan.after, busy_until=busy_until))
-        return Given(waiting.task_id, cards)
+            expected_s = max(expected_s, plan.seconds + waiting.work.run_s)
+            self.put_card(replace(card, residents=plan.after, busy_until=now + expected_s))
+        return Given(waiting.task_id, cards, waiting.account_id, expected_s)
 
     def _part(self, account: Account) -> float:
         """The account's part of the fleet beside everybody who wants or has some of it."""
