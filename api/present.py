@@ -6,6 +6,7 @@ from typing import Any
 from api import errors
 from infra.generations import GenerationRecord
 from workflows.contracts.failures import Code, Failure
+from workflows.contracts.generation import CancelReply
 from workflows.contracts.states import CreditStatus, Phase, Status
 
 _CPU = "CPU"
@@ -50,11 +51,7 @@ def generation(record: GenerationRecord, *, content_url: str) -> dict[str, Any]:
     """The answer to a query. `content_url` is the task's content address on the caller's surface."""
     answer = accepted(record)
     answer["phase"] = record.phase.value
-    answer["credits"] = {
-        "status": record.credit_status.value,
-        "price": record.price_credits,
-        "charged": record.charged_credits,
-    }
+    answer["credits"] = credits_of(record)
     if record.phase is Phase.RUNNING and record.fraction is not None:
         answer["progress"] = round(min(record.fraction, 0.99), 3)  # 1 only once the result is stored
     if record.queue_ahead is not None:
@@ -81,7 +78,42 @@ def generation(record: GenerationRecord, *, content_url: str) -> dict[str, Any]:
             }
             for artifact in record.artifacts
         ]
+        answer |= partial(record)
     return answer
+
+
+def credits_of(record: GenerationRecord) -> dict[str, Any]:
+    """What the generation costs, and what of that was paid. What is neither held nor paid went back."""
+    return {
+        "status": record.credit_status.value,
+        "price": record.price_credits,
+        "charged": record.charged_credits,
+    }
+
+
+def partial(record: GenerationRecord) -> dict[str, Any]:
+    """What was asked for and not delivered, for an answer that shows results; nothing when all was."""
+    return {} if record.partial is None else {"partial": record.partial.model_dump(mode="json")}
+
+
+def statement(record: GenerationRecord) -> dict[str, Any]:
+    """Of a generation that is over: what was paid, and what was asked for and not delivered."""
+    return {"credits": credits_of(record)} | partial(record)
+
+
+def cancel(record: GenerationRecord, reply: CancelReply) -> dict[str, Any]:
+    """The answer to a cancel: what became of it, and of results and credits."""
+    return {
+        "id": record.task_id,
+        "status": reply.answer.value,
+        "credits": credits_of(record) | {"status": reply.credit_status.value, "released": _released(record)},
+        "delivered": len(record.artifacts) if record.status is Status.COMPLETED else 0,
+    }
+
+
+def _released(record: GenerationRecord) -> int:
+    """Credits of the price that went back; none while they are held."""
+    return record.price_credits - record.charged_credits if record.status.is_final else 0
 
 
 def _status(status: Status) -> str:

@@ -31,7 +31,7 @@ async def query(request: Request, caller: Authenticated, task_id: str) -> Respon
 
 @router.post("/{task_id}/cancel")
 async def cancel(request: Request, caller: Creator, task_id: str) -> Response:
-    """`{id, status}`; only `canceled` means that it is, and only then the hold is released."""
+    """`{id, status, credits, delivered}`; only `canceled` means that it is, and only then the hold is released."""
     body = await read_json(request)
     reason = body.get("reason", CancelRequest().reason)
     if not isinstance(reason, str) or len(reason) > tasks.REASON_CHARS_MAX:
@@ -39,7 +39,7 @@ async def cancel(request: Request, caller: Creator, task_id: str) -> Response:
         raise refuse(Code.INVALID_REQUEST, message, param="reason")
     record, reply = await tasks.cancel(parts_of(request), caller, task_id, reason)
     headers = present.headers(record) | {"x-ic-credit-status": reply.credit_status.value}
-    return JSONResponse({"id": record.task_id, "status": reply.answer.value}, headers=headers)
+    return JSONResponse(present.cancel(record, reply), headers=headers)
 
 
 @router.api_route("/{task_id}/content", methods=["GET", "HEAD"])

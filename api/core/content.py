@@ -42,7 +42,9 @@ def deliverable(record: GenerationRecord, index: int) -> ArtifactRecord:
     artifact = next((one for one in record.artifacts if one.index == index), None)
     if artifact is None:
         count = len(record.artifacts)
-        message = f"The task has {count} results; `index` goes from 0 to {count - 1}."
+        short = f" Of {record.partial.asked} asked for, the others were not delivered." if record.partial else ""
+        highest = f"; `index` goes from 0 to {count - 1}" if count else ""
+        message = f"The task has {count} results{highest}.{short}"
         raise _about(refuse(Code.RESOURCE_NOT_FOUND, message, param="index", **about), status)
     if artifact.expires_at <= datetime.now(UTC):
         message = f"The result was kept until {artifact.expires_at.isoformat()}."
@@ -88,7 +90,7 @@ async def serve(request: Request, store: BlobStore, record: GenerationRecord, in
 
 
 async def as_json(store: BlobStore, record: GenerationRecord) -> Response:
-    """`{created, data: [{b64_json}]}`, encoded while it streams: a result never lies in memory whole."""
+    """`{created, data: [{b64_json}], credits, partial?}`, encoded while it streams: never in memory whole."""
     artifacts = [deliverable(record, artifact.index) for artifact in record.artifacts]
     for artifact in artifacts:
         await _revalidate(store, artifact)
@@ -100,7 +102,7 @@ async def as_json(store: BlobStore, record: GenerationRecord) -> Response:
             async for piece in _encoded(await read(store, artifact, None)):
                 yield piece
             yield b'"}'
-        yield b"]}"
+        yield b"]," + json.dumps(present.statement(record), separators=(",", ":")).encode()[1:]
 
     return StreamingResponse(pieces(), headers=present.headers(record), media_type="application/json")
 

@@ -6,6 +6,7 @@ from api.deadlines import READ, answer_within
 from api.parts import Parts
 from infra.catalog import CatalogEntry
 from infra.db import DatabaseAway
+from workflows.contracts.prices import UNIT
 
 
 async def listing(parts: Parts, *, refresh: bool = False) -> list[dict[str, Any]]:
@@ -41,7 +42,7 @@ async def describe(parts: Parts, entry: CatalogEntry, *, refresh: bool = False) 
             "image": manifest.images.model_dump(mode="json")
             | {"bytes_max": min(manifest.images.bytes_max, parts.settings.upload_bytes_max)}
         },
-        "price": manifest.price.model_dump(mode="json"),
+        "price": {"unit": UNIT} | manifest.price.model_dump(mode="json", exclude_defaults=True),
         "ready": ready,
         "missing": parts.readiness.missing(ready=ready),
     }

@@ -42,7 +42,7 @@ async def find(parts: Parts, caller: Caller, task_id: str) -> GenerationRecord:
 
 
 async def cancel(parts: Parts, caller: Caller, task_id: str, reason: str) -> tuple[GenerationRecord, CancelReply]:
-    """Ask for a cancel; the record is as it was right before.
+    """Ask for a cancel; the record is as it is right after, when the answer is the last word.
 
     Raises:
         ApiError: 404; 503 when nobody can be asked.
@@ -52,7 +52,7 @@ async def cancel(parts: Parts, caller: Caller, task_id: str, reason: str) -> tup
         return record, _final(record)
     request = CancelRequest(reason=reason, actor=caller.actor)
     try:
-        return record, await parts.generations.request_cancel(task_id, request)
+        reply = await parts.generations.request_cancel(task_id, request)
     except NoOpenCourse:
         record = await find(parts, caller, task_id)
         if record.status.is_final:
@@ -63,7 +63,9 @@ async def cancel(parts: Parts, caller: Caller, task_id: str, reason: str) -> tup
         reply = CancelReply(
             task_id=task_id, answer=CancelAnswer.CANCEL_REQUESTED, credit_status=record.credit_status
         )
-        return record, reply
+    if reply.answer in {CancelAnswer.CANCELED, CancelAnswer.NOT_CANCELLABLE}:
+        record = await _look(parts, caller, record)
+    return record, reply
 
 
 async def wait(parts: Parts, caller: Caller, record: GenerationRecord, request: Request) -> GenerationRecord:

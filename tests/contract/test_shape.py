@@ -131,7 +131,7 @@ async def test_models_tell_limits_price_and_readiness(world: World, user: User) 
     assert [mode["id"] for mode in model["modes"]] == ["fast", "photo"]
     assert model["parameters"]["scale"]["choices"] == [2, 4]
     assert model["limits"]["image"]["bytes_max"] == world.parts.settings.upload_bytes_max
-    assert model["price"] == {"base": 1, "per_output_megapixel": 1}
+    assert model["price"] == {"unit": "credit", "base": 1, "per_output_megapixel": 1}
     assert "engine" not in model
     one = await world.client.get(f"{CANVAS}/models/image-upscale", headers=user.headers())
     assert one.json() == model

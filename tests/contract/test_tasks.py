@@ -102,7 +102,12 @@ async def test_a_waiting_task_is_canceled_at_once_and_its_hold_released(world: W
     task_id = await created(world, user)
     answer = await world.client.post(f"{TASKS}/{task_id}/cancel", headers=user.headers(), json={"reason": "mine"})
 
-    assert answer.json() == {"id": task_id, "status": "canceled"}
+    assert answer.json() == {
+        "id": task_id,
+        "status": "canceled",
+        "credits": {"status": "released", "price": 2, "charged": 0, "released": 2},
+        "delivered": 0,
+    }
     assert answer.headers["x-ic-credit-status"] == "released"
     assert (await world.balance(user)).held == 0
     record = await world.record(user, task_id)
@@ -128,7 +133,12 @@ async def test_a_cancel_of_a_task_whose_workflow_is_lost_is_kept_for_the_sweep(w
     world.workflows.lost = True
     answer = await world.client.post(f"{TASKS}/{task_id}/cancel", headers=user.headers(), json={"reason": "mine"})
 
-    assert answer.json() == {"id": task_id, "status": "cancel_requested"}
+    assert answer.json() == {
+        "id": task_id,
+        "status": "cancel_requested",
+        "credits": {"status": "held", "price": 2, "charged": 0, "released": 0},
+        "delivered": 0,
+    }
     assert answer.headers["x-ic-credit-status"] == "held"
     record = await world.record(user, task_id)
     assert record.cancel is not None
@@ -141,6 +151,8 @@ async def test_a_finished_task_is_not_cancellable(world: World, user: User) -> N
     answer = await world.client.post(f"{TASKS}/{task_id}/cancel", headers=user.headers())
 
     assert answer.json()["status"] == "not_cancellable"
+    assert answer.json()["credits"] == {"status": "settled", "price": 2, "charged": 2, "released": 0}
+    assert answer.json()["delivered"] == 1
     assert answer.headers["x-ic-credit-status"] == "settled"
 
 
@@ -155,7 +167,8 @@ async def test_a_synchronous_creation_waits_and_carries_the_picture(world: World
 
     assert answer.status_code == 200
     body = json.loads(answer.content)
-    assert set(body) == {"created", "data"}
+    assert set(body) == {"created", "data", "credits"}
+    assert body["credits"] == {"status": "settled", "price": 2, "charged": 2}
     assert base64.b64decode(body["data"][0]["b64_json"], validate=True) == content
     assert Image.open(io.BytesIO(content)).size == (200, 150)
     assert answer.headers["x-ic-credit-status"] == "settled"

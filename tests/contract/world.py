@@ -20,6 +20,7 @@ from api.parts import Parts
 from api.wire import Wire
 from infra import accounts, generations, leases, ledger
 from infra.accounts import Role
+from infra.catalog import Catalog
 from infra.db import Database, Query
 from infra.settings import Settings
 from tests.support.eventually import eventually
@@ -29,8 +30,9 @@ from workflows.contracts import generation as g
 from workflows.contracts import ids
 from workflows.contracts.failures import Code, Failure
 from workflows.contracts.hosts import CardReport, HostReport, OrderRequest
-from workflows.contracts.media import Artifact, BlobRef
+from workflows.contracts.media import Artifact, BlobRef, RefusedOutput
 from workflows.contracts.states import Status
+from workflows.domain.delivery import charge
 from workflows.domain.plan import ImageFacts, Plan, input_image, plan
 
 CANVAS = "/api/proxy/v1"
@@ -128,10 +130,10 @@ class World:
         entry = self.parts.catalog.entries[MODEL]
         await self.parts.readiness.ready(entry, refresh=True)
 
-    async def make_ready(self) -> None:
+    async def make_ready(self, model: str = MODEL) -> None:
         """Pass a canary, with the same steps as a real one."""
         await self.report_card()
-        entry = self.parts.catalog.entries[MODEL]
+        entry = self.parts.catalog.entries[model]
         facts = ImageFacts("image/png", 100, 32, 32, 1, has_alpha=False)
         planned = plan(entry.manifest, digest=entry.digest, mode=None, parameters={"scale": 2}, inputs=[facts])
         assert isinstance(planned, Plan)
@@ -139,9 +141,9 @@ class World:
         async with self.database.transaction() as tx:
             await ledger.grant(tx, account_id="house", credits=100, reason="test", actor="test", key="house")
         request = g.GenerationRequest(
-            task_id=ids.task_id("house", "canary"),
+            task_id=ids.task_id("house", f"canary-{model}"),
             account_id="house",
-            operation_id="canary",
+            operation_id=f"canary-{model}",
             fingerprint="0" * 64,
             fields={},
             attempt=1,
@@ -198,11 +200,7 @@ class World:
         """Store these bytes and record them as the result; no credit moves."""
         record = await self.record(user, task_id)
         contract = record.request.outputs[0]
-        blob = BlobRef(sha256=hashlib.sha256(content).hexdigest(), size=len(content), mime="image/png")
-        with tempfile.TemporaryDirectory(dir=self.parts.settings.home) as folder:
-            path = Path(folder) / "result"
-            path.write_bytes(content)
-            await self.parts.store.put_file(path, blob.sha256)
+        blob = await self.put(content)
         artifact = Artifact(index=0, role="image", blob=blob, width=contract.width, height=contract.height)
         async with self.database.transaction() as tx:
             await generations.keep(
@@ -217,6 +215,37 @@ class World:
         async with self.database.transaction() as tx:
             await generations.settle(tx, g.Settle(task_id=task_id, credits=price, lease_id=None, actor="test"))
         return content
+
+    async def complete_partly(
+        self, user: User, task_id: str, contents: list[bytes], refused: tuple[RefusedOutput, ...]
+    ) -> int:
+        """End a generation with some of its outputs, as its workflow would; what was charged."""
+        record = await self.record(user, task_id)
+        places = [place for place in range(len(record.request.outputs)) if place not in {r.index for r in refused}]
+        artifacts = []
+        for index, (place, content) in enumerate(zip(places, contents, strict=True)):
+            blob, contract = await self.put(content), record.request.outputs[place]
+            artifacts.append(
+                Artifact(index=index, role="image", blob=blob, width=contract.width, height=contract.height)
+            )
+        order = g.KeepOrder(
+            task_id=task_id, account_id=user.account_id, artifacts=tuple(artifacts), refused=refused
+        )
+        charged = charge(record.request, places)
+        async with self.database.transaction() as tx:
+            await generations.keep(tx, order)
+        async with self.database.transaction() as tx:
+            await generations.settle(tx, g.Settle(task_id=task_id, credits=charged, lease_id=None, actor="test"))
+        return charged
+
+    async def put(self, content: bytes) -> BlobRef:
+        """Store these bytes."""
+        blob = BlobRef(sha256=hashlib.sha256(content).hexdigest(), size=len(content), mime="image/png")
+        with tempfile.TemporaryDirectory(dir=self.parts.settings.home) as folder:
+            path = Path(folder) / "result"
+            path.write_bytes(content)
+            await self.parts.store.put_file(path, blob.sha256)
+        return blob
 
     async def expire_artifacts(self) -> None:
         """Let the retention of every result be over."""
@@ -257,9 +286,11 @@ class _Server(uvicorn.Server):
 
 
 @asynccontextmanager
-async def serve(settings: Settings, workflows: Generations) -> AsyncIterator[tuple[str, Parts]]:
+async def serve(
+    settings: Settings, workflows: Generations, *, models: Catalog | None = None
+) -> AsyncIterator[tuple[str, Parts]]:
     """The API on a free port; its address and its parts."""
-    app = create_app(settings, generations=workflows)
+    app = create_app(settings, generations=workflows, models_served=models)
     # With its protocol named asyncio sets TCP_NODELAY; without it each answer waits 40 ms for an acknowledgement.
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.bind(("127.0.0.1", 0))
