@@ -48,6 +48,9 @@ class Settings(BaseSettings):
         cpu_threads: Threads of the native engine on a CPU card; 0 means all cores.
         engine: `native`, or `fake` for drills: the shipped engine that misbehaves by script.
         fake_scripts: What the fake engine does, run after run, comma separated; the last repeats.
+        metrics_port: Where `/metrics` is answered: the API here, the orchestrator one higher, the media worker two;
+            0 answers nowhere.
+        metrics_host: The address to answer it at; never one that callers reach.
         fault_points: Names of deliberate crash points, comma separated; only tests and drills set it.
     """
 
@@ -80,6 +83,8 @@ class Settings(BaseSettings):
     cpu_threads: Annotated[int, Field(ge=0, le=256)] = 0
     engine: Literal["native", "fake"] = "native"
     fake_scripts: str = "good"
+    metrics_port: Annotated[int, Field(ge=0, le=65_000)] = 0
+    metrics_host: str = "127.0.0.1"
     fault_points: str = ""
 
     @field_validator("home", "temporal_file")

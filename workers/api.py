@@ -7,6 +7,7 @@ import uvicorn
 
 from api.app import create_app
 from api.wire import Wire
+from infra import metrics
 from infra.settings import Settings
 from infra.telemetry import configure_logging
 
@@ -19,6 +20,7 @@ def main() -> int:
     """Serve with settings from the environment, until SIGTERM."""
     settings = Settings()
     configure_logging("api")
+    metrics.serve(settings, "api")
     # uvicorn finishes on SIGTERM and then sends it to itself again; ignored there, the process ends with 0.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)

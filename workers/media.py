@@ -1,4 +1,4 @@
-"""`python -m workers.media`: judges and records results, and sweeps the store."""
+"""`python -m workers.media`: judges and records results."""
 
 import asyncio
 import contextlib
@@ -12,12 +12,13 @@ import structlog
 from temporalio.client import Client
 from temporalio.worker import Worker
 
+from activities.evidence import StoreActivities
 from activities.media import MediaActivities
-from infra.db import Database, DatabaseTrouble
+from infra import metrics
+from infra.db import Database
 from infra.media.decoder import Decoder
 from infra.settings import Settings
-from infra.storage.store import BlobStore, StoreAwayError
-from infra.storage.sweep import sweep
+from infra.storage.store import BlobStore
 from infra.telemetry import configure_logging
 from infra.temporal.configuration import read_configuration
 from workers.runtime import Stop, connected, serve
@@ -25,7 +26,6 @@ from workflows.contracts import queues, timeouts
 
 GRACE = timedelta(seconds=20)
 """For judging what is being judged; longer ones are tried again elsewhere, from the start."""
-SWEEP_EVERY_S = 600.0
 
 log = structlog.get_logger(__name__)
 
@@ -49,14 +49,11 @@ class MediaWorker:
             activities = MediaActivities(
                 database=self._database, store=self._store, decoder=decoder, scratch=scratch
             )
-            sweeping = asyncio.create_task(self._keep_sweeping())
             try:
                 client = await connected(self._settings, self._stop)
                 if client is not None:
                     await serve(lambda: self._worker(client, activities), self._stop, grace=GRACE)
             finally:
-                sweeping.cancel()
-                await asyncio.gather(sweeping, return_exceptions=True)
                 decoder.close()
 
     def _worker(self, client: Client, activities: MediaActivities) -> Worker:
@@ -65,23 +62,13 @@ class MediaWorker:
         return Worker(
             client,
             task_queue=queues.MEDIA,
-            activities=activities.all(),
+            activities=[*activities.all(), *StoreActivities(database=self._database, store=self._store).all()],
             max_concurrent_activities=self._concurrency,
             graceful_shutdown_timeout=GRACE,
             # The default throttle holds beats back for most of their own time-out.
             max_heartbeat_throttle_interval=timeouts.BEAT,
             default_heartbeat_throttle_interval=timeouts.BEAT,
         )
-
-    async def _keep_sweeping(self) -> None:
-        while True:
-            try:
-                swept = await sweep(self._database, self._store)
-            except (DatabaseTrouble, StoreAwayError) as error:
-                log.warning("sweep put off", reason=type(error).__name__)
-            else:
-                log.info("swept", claims=swept.claims, blobs=swept.blobs, strays=swept.strays)
-            await self._stop.wait(SWEEP_EVERY_S)
 
 
 @contextlib.asynccontextmanager
@@ -98,6 +85,7 @@ async def _scratch(home: Path) -> AsyncIterator[Path]:
 def main() -> int:
     """Run the worker with settings from the environment."""
     configure_logging("media")
+    metrics.serve(Settings(), "media")
     asyncio.run(MediaWorker(Settings()).run())
     return 0
 

@@ -8,8 +8,10 @@ import uvloop
 from temporalio.client import Client
 from temporalio.worker import Worker, WorkerDeploymentConfig, WorkerDeploymentVersion
 
+from activities.evidence import EvidenceActivities
 from activities.ledger import LedgerActivities
 from activities.placement import PlacementActivities
+from infra import metrics
 from infra.catalog import catalog
 from infra.db import Database
 from infra.settings import Settings
@@ -19,9 +21,10 @@ from infra.temporal.configuration import read_configuration
 from infra.temporal.deployment import build_id
 from workers import registry
 from workers.orchestration.canaries import Canaries
+from workers.orchestration.figures import Figures
 from workers.orchestration.placer import Placer
 from workers.orchestration.relay import OutboxRelay
-from workers.orchestration.sweeping import Sweeping
+from workers.orchestration.sweeping import build_sweeper
 from workers.runtime import Stop, connected, serve
 from workers.sandbox import sandbox
 from workflows.contracts import queues, timeouts
@@ -42,6 +45,7 @@ def build_worker(client: Client, settings: Settings, money: Database) -> Worker:
     steps = (
         LedgerActivities(database=money, in_flight_max=settings.in_flight_max),
         PlacementActivities(database=money),
+        EvidenceActivities(database=money),
     )
     return Worker(
         client,
@@ -75,15 +79,17 @@ async def run(settings: Settings, stop: Stop) -> None:
         client = await connected(settings, stop)
         if client is None:
             return
+        store = BlobStore.from_settings(settings)
         loops = (
             Placer(database),
             OutboxRelay(database, client),
-            Canaries(database, client, BlobStore.from_settings(settings), catalog.load()),
-            Sweeping(database, client),
+            Canaries(database, client, store, catalog.load()),
+            Figures(database),
         )
         async with asyncio.TaskGroup() as group:  # an error that a loop doesn't know ends all, loudly
             for loop in loops:
                 group.create_task(loop.run(stop))
+            group.create_task(serve(lambda: build_sweeper(client, database, store), stop, grace=GRACE))
             await serve(lambda: build_worker(client, settings, money), stop, grace=GRACE)
 
 
@@ -94,6 +100,7 @@ async def _main() -> None:
 def main() -> int:
     """Run with settings from the environment."""
     configure_logging("orchestrator")
+    metrics.serve(Settings(), "orchestrator")
     uvloop.run(_main())
     return 0
 

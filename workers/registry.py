@@ -29,9 +29,13 @@ class Registered:
 
 REGISTRY: dict[str, Registered] = {
     queues.ORCHESTRATOR: Registered(
-        workflows=("workflows.definitions.generation:GenerationWorkflow",),
+        workflows=(
+            "workflows.definitions.generation:GenerationWorkflow",
+            "workflows.definitions.sweep:SweepWorkflow",
+        ),
         activities=("activities.ledger:LedgerActivities", "activities.placement:PlacementActivities"),
     ),
+    queues.SWEEP: Registered(activities=("activities.sweep:SweepActivities",)),
     queues.MEDIA: Registered(activities=("activities.media:MediaActivities",)),
     CARD: Registered(activities=("activities.engine:EngineActivities",)),
 }

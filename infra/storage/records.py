@@ -64,6 +64,11 @@ async def delete_unneeded(tx: Tx, store: BlobStore, sha256: str) -> bool:
     return await _delete_if_unneeded(tx, store, sha256)
 
 
+async def is_known(reader: Reader, sha256: str) -> bool:
+    """Whether the database knows of the blob."""
+    return bool(await reader.value(_QUERIES["is_known"], sha256=sha256))
+
+
 async def delete_unknown(tx: Tx, store: BlobStore, sha256: str) -> bool:
     """Delete bytes that have no row; True when they were deleted."""
     await tx.value(_QUERIES["lock_blob"], sha256=sha256)

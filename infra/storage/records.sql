@@ -65,6 +65,15 @@ where u.stored_at < clock_timestamp() - %(age)s
   and not exists (select from generation g where g.account_id = u.account_id
                   and g.operation_id = u.operation_id and g.status = 'pending');
 
+-- name: stale_claims
+-- How many claims of requests that ended long ago, and inputs past their time, there are.
+select (select count(*) from upload u
+        where u.stored_at < clock_timestamp() - %(claim_age)s
+          and not exists (select from generation g where g.account_id = u.account_id
+                          and g.operation_id = u.operation_id and g.status = 'pending'))
+     + (select count(*) from input_use i join generation g on g.task_id = i.task_id
+        where g.finished_at < clock_timestamp() - %(input_age)s);
+
 -- name: drop_old_input_uses
 -- Inputs are kept a while after the end, for whoever looks into a failure; then they are nobody's.
 delete from input_use i using generation g

@@ -1,7 +1,6 @@
 """Makes a Temporal server what `temporal.yaml` says, or tells where it differs. Safe to repeat."""
 
 import asyncio
-from dataclasses import dataclass
 from datetime import timedelta
 
 from google.protobuf.duration_pb2 import Duration
@@ -16,44 +15,35 @@ from temporalio.api.workflowservice.v1 import (
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
+from infra.temporal import schedules
 from infra.temporal.configuration import TemporalConfiguration
+from infra.temporal.differing import Difference
+
+__all__ = ["Difference", "apply", "differences"]
 
 _DEADLINE = timedelta(seconds=10)
 _KNOWN_S = 60.0
 _LOOK_S = 0.2
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """One thing in which the server isn't what the file says.
-
-    Attributes:
-        what: As `search attribute Card`.
-        server: What the server has; `absent` when nothing.
-        file: What the file says.
-        applicable: False when only a person can change it, as an attribute's type.
-    """
-
-    what: str
-    server: str
-    file: str
-    applicable: bool = True
-
-
 async def differences(client: Client, configuration: TemporalConfiguration) -> list[Difference]:
     """Where the server differs from the file; empty when it doesn't."""
     found = await _namespace_differences(client, configuration)
     if found and found[0].server == "absent":
-        return found + [
-            Difference(f"search attribute {name}", "absent", kind)
-            for name, kind in configuration.search_attributes.items()
+        return [
+            *found,
+            *(
+                Difference(f"search attribute {name}", "absent", kind)
+                for name, kind in configuration.search_attributes.items()
+            ),
+            *await schedules.differences(None, configuration),
         ]
     present = await _search_attributes(client, configuration.namespace.name)
     for name, kind in configuration.search_attributes.items():
         on_server = present.get(name)
         if on_server != kind:
             found.append(Difference(f"search attribute {name}", on_server or "absent", kind, on_server is None))
-    return found
+    return found + await schedules.differences(client, configuration)
 
 
 async def apply(client: Client, configuration: TemporalConfiguration) -> list[Difference]:
@@ -89,6 +79,7 @@ async def apply(client: Client, configuration: TemporalConfiguration) -> list[Di
         await client.operator_service.add_search_attributes(
             AddSearchAttributesRequest(namespace=namespace, search_attributes=missing), timeout=_DEADLINE
         )
+    await schedules.apply(client, configuration, found)
     return found
 
 

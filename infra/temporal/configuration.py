@@ -48,6 +48,14 @@ class TaskQueues(_Part):
     card: ActivityQueue
 
 
+class Schedule(_Part):
+    """A workflow that the server starts again and again; never while the one before still runs."""
+
+    workflow: Literal["Sweep"]
+    every_s: Annotated[int, Field(ge=1)]
+    catchup_window_s: Annotated[int, Field(ge=10)]
+
+
 class TemporalConfiguration(_Part):
     """The whole file."""
 
@@ -55,6 +63,7 @@ class TemporalConfiguration(_Part):
     search_attributes: dict[str, Literal["Keyword", "Int", "Datetime", "Bool", "Double", "Text"]]
     worker_deployment: Deployment
     task_queues: TaskQueues
+    schedules: dict[str, Schedule]
     dynamic_config: dict[str, int | bool | str]
 
 

@@ -6,7 +6,7 @@ from temporalio import activity
 
 from workers import registry
 from workflows.contracts import ports, queues
-from workflows.contracts.names import GENERATION_WORKFLOW
+from workflows.contracts.names import GENERATION_WORKFLOW, SWEEP_WORKFLOW
 
 LOCAL = {"admit", "accept_lease", "requeue", "advance", "settle", "release", "mark_unknown"}
 
@@ -35,9 +35,13 @@ def test_every_port_is_served_on_exactly_one_queue() -> None:
 def test_money_steps_are_the_orchestrators() -> None:
     assert registered(queues.ORCHESTRATOR) == LOCAL
     assert registered(queues.MEDIA) == {"inspect", "keep"}
+    assert registered(queues.SWEEP) == {"sweep_courses", "sweep_workflows", "sweep_lots", "sweep_store"}
     assert registered(registry.CARD) == {"run_on_card"}
 
 
-def test_the_generation_workflow_is_registered_under_its_name() -> None:
-    (name,) = registry.REGISTRY[queues.ORCHESTRATOR].workflows
-    assert registry.find(name).__temporal_workflow_definition.name == GENERATION_WORKFLOW
+def test_the_workflows_are_registered_under_their_names() -> None:
+    found = {
+        registry.find(name).__temporal_workflow_definition.name
+        for name in registry.REGISTRY[queues.ORCHESTRATOR].workflows
+    }
+    assert found == {GENERATION_WORKFLOW, SWEEP_WORKFLOW}

@@ -20,7 +20,7 @@ COMMANDS = {
     "doctor": "workers.cli.doctor",
     "backup": "workers.cli.backup",
     "restore": "workers.cli.backup",
-    "sweep": "workers.cli.sweep",
+    "reconcile": "workers.cli.reconcile",
     "simulate": "workers.cli.simulate",
     "check": "workers.cli.develop",
     "test": "workers.cli.develop",

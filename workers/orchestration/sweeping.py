@@ -1,41 +1,24 @@
-"""The sweep, once a minute: a workflow may be terminated by anybody at any time."""
+"""The worker of the sweep's queue, in each orchestrator."""
 
-import time
-
-import structlog
 from temporalio.client import Client
+from temporalio.worker import Worker
 
+from activities.sweep import SweepActivities
 from infra.db import Database
-from workers.orchestration.loop import Loop
-from workers.sweep import TemporalSilentError, sweep
+from infra.storage.store import BlobStore
+from workflows.contracts import queues, timeouts
 
-EACH_S = 60.0
+STEPS_MAX = 2
+"""One of the schedule, one of somebody's who asked; the workflow takes them one after the other."""
 
-log = structlog.get_logger(__name__)
 
-
-class Sweeping(Loop):
-    """Takes generations up again whose workflow is gone, and ends workflows that hold nothing."""
-
-    role = "sweep"
-
-    def __init__(self, database: Database, client: Client) -> None:
-        """The first sweep comes with the first turn."""
-        super().__init__(database)
-        self._client = client
-        self._next_at = 0.0
-
-    async def turn(self) -> None:
-        """Sweep when it is time."""
-        if time.monotonic() < self._next_at:
-            return
-        self._next_at = time.monotonic() + EACH_S
-        try:
-            found = await sweep(self._database, self._client)
-        except TemporalSilentError as error:
-            log.warning("sweep put off", reason=str(error))
-            return
-        if not found.clean:
-            log.warning(
-                "swept", resumed=found.resumed, terminated=found.terminated, contradictions=found.contradictions
-            )
+def build_sweeper(client: Client, database: Database, store: BlobStore) -> Worker:
+    """Unversioned: what a step does depends on its argument only, whichever build asks."""
+    return Worker(
+        client,
+        task_queue=queues.SWEEP,
+        activities=SweepActivities(database=database, client=client, store=store).all(),
+        max_concurrent_activities=STEPS_MAX,
+        max_heartbeat_throttle_interval=timeouts.BEAT,
+        default_heartbeat_throttle_interval=timeouts.BEAT,
+    )

@@ -4,7 +4,6 @@ import asyncio
 import os
 import signal
 import sys
-from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
 
@@ -31,7 +30,8 @@ from workers import demo_account
 from workers.supervisor import plan, state
 from workers.supervisor.part import Part, PartSpec, end_orphan
 from workers.supervisor.sole import ALREADY_RUNS, sole_supervisor
-from workers.sweep import YOUNG, TemporalSilentError, sweep
+from workers.sweep import TemporalSilentError, sweep
+from workflows.contracts.sweep import SweepOrder
 
 PATIENCE = timedelta(seconds=120)
 """For each step of coming up; on a loaded machine the slowest, Postgres' first start, takes 10 s."""
@@ -171,19 +171,21 @@ class Supervisor:
         """Mend what a lost, restored or meddled-with Temporal database left, before anything new is admitted."""
         self._say("comparing what is held with what runs")
         own = self._operators.database_url is None and self._operators.temporal_address is None
+        order = SweepOrder(actor="start")
+        if own:  # nothing runs yet that could be in the middle of an admission
+            order = order.model_copy(update={"young_s": 0.0})
         async with (
             Database.from_settings(settings, application="supervisor", pool_max=2) as database,
             asyncio.timeout(PATIENCE.total_seconds()),
         ):
             while True:
                 try:
-                    # In a stack of our own nothing runs yet that could be in the middle of an admission.
-                    found = await sweep(database, client, older_than=timedelta(0) if own else YOUNG)
+                    found = await sweep(database, client, order)
                 except (TemporalSilentError, DatabaseTrouble) as error:
                     log.warning("sweep_repeated", reason=str(error))
                     await asyncio.sleep(_RETRY_S)
                 else:
-                    log.info("swept", **asdict(found))
+                    log.info("swept", looked_at=found.looked_at, findings=len(found.findings) + found.more)
                     return
 
     async def _adopt_stranded(self, client: Client, build: str) -> None:

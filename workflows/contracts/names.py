@@ -1,6 +1,9 @@
 """Names by which workflows, their messages and their search attributes are reached from outside."""
 
 GENERATION_WORKFLOW = "Generation"
+SWEEP_WORKFLOW = "Sweep"
+SWEEP_ID = "sweep-by-hand"
+"""One at a time: who asks for a sweep while one runs joins it."""
 ADMIT_UPDATE = "admit"
 CANCEL_UPDATE = "request_cancel"
 CANCEL_SIGNAL = "cancel"

@@ -6,6 +6,7 @@
 from temporalio import activity
 
 from workflows.contracts import generation as g
+from workflows.contracts import sweep as w
 
 
 @activity.defn(name="admit")
@@ -68,4 +69,28 @@ async def inspect(order: g.InspectOrder) -> g.Inspection:
 @activity.defn(name="keep")
 async def keep(order: g.KeepOrder) -> None:
     """Record the artifacts for their owner. Media queue; idempotent by task and index."""
+    raise NotImplementedError
+
+
+@activity.defn(name="sweep_courses")
+async def sweep_courses(order: w.SweepOrder) -> w.SweepPart:
+    """Take up again what holds credits without an open workflow; show what contradicts itself. Sweep queue."""
+    raise NotImplementedError
+
+
+@activity.defn(name="sweep_workflows")
+async def sweep_workflows(order: w.SweepOrder) -> w.SweepPart:
+    """End open workflows of which the database knows nothing. Sweep queue."""
+    raise NotImplementedError
+
+
+@activity.defn(name="sweep_lots")
+async def sweep_lots(order: w.SweepOrder) -> w.SweepPart:
+    """Book credits past their date as lost. Sweep queue."""
+    raise NotImplementedError
+
+
+@activity.defn(name="sweep_store")
+async def sweep_store(order: w.SweepOrder) -> w.SweepPart:
+    """Let go of results and bytes without an owner. Sweep queue."""
     raise NotImplementedError

@@ -38,3 +38,9 @@ RESOLVE_BY = timedelta(hours=24)
 """After this, an unknown outcome is raised to an operator."""
 WAIT_DEFAULT = timedelta(minutes=30)
 """A generation not started by then expires and is released, unless the model's manifest says otherwise."""
+SWEEP_STEP = timedelta(minutes=5)
+"""One step of the sweep: looking at 10,000 workflows takes about 20 s, and the step beats meanwhile."""
+SWEEP_STEP_SILENCE = timedelta(seconds=30)
+"""A step of the sweep that doesn't beat for so long has lost its worker; one statement of it may take 4 s."""
+SWEEP_RUN = timedelta(minutes=15)
+"""A whole sweep. It holds no money, so the server may end it: a stuck one must not keep the next from starting."""

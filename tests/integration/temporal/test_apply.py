@@ -25,14 +25,14 @@ async def differing(settings: Settings) -> list[Difference]:
 async def test_a_new_namespace_is_made_with_all_its_attributes_and_once(configured: Configured) -> None:
     settings = configured()
     wanted = read_configuration(settings)
-    missing = {"namespace"} | {f"search attribute {name}" for name in wanted.search_attributes}
+    missing = {"namespace", "schedule sweep"} | {f"search attribute {name}" for name in wanted.search_attributes}
     assert {difference.what for difference in await differing(settings)} == missing
     assert {difference.what for difference in await applied(settings)} == missing
     assert await differing(settings) == []
     assert await applied(settings) == []
 
 
-async def test_the_embedded_server_has_all_but_the_retention_from_its_command_line(server: Settings) -> None:
+async def test_the_embedded_server_has_its_attributes_from_its_command_line(server: Settings) -> None:
     await applied(server)
     assert await differing(server) == []
 

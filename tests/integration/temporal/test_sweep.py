@@ -1,26 +1,34 @@
-"""Holds without a workflow and workflows without a hold, on a real Postgres and a real Temporal server."""
+"""Holds without a workflow and workflows without a hold, on a real Postgres and a real Temporal server.
 
+Each kind is first found by a dry run, which changes nothing and records nothing, and then repaired.
+"""
+
+import asyncio
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from temporalio import workflow
 from temporalio.api.enums.v1 import EventType
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.worker import Worker
 
 from infra import generations as records
-from infra.db import Database
+from infra.db import Database, Query
+from infra.sweep import courses as steps
+from infra.sweep import sweep_courses, sweep_workflows
 from infra.temporal import courses, generations
-from infra.temporal.courses import Standing
+from infra.temporal.courses import Look, Standing
 from tests.support.eventually import eventually
 from tests.support.generations import Ways, request
-from workers import sweep as sweeping
-from workers.sweep import Swept
 from workflows.contracts import names, queues
 from workflows.contracts.generation import CancelRequest, GenerationRequest
+from workflows.contracts.states import CreditStatus
+from workflows.contracts.sweep import Finding, Kind, SweepOrder, SweepPart
 
-NOW = timedelta(0)
+NOW = SweepOrder(young_s=0, actor="test")
+DRY = NOW.model_copy(update={"dry_run": True})
+TERMINATED = "an operator's mistake"
 
 
 @workflow.defn(name=names.GENERATION_WORKFLOW, sandboxed=False)
@@ -32,8 +40,17 @@ class Over:
         return
 
 
-async def sweep(database: Database, client: Client, older_than: timedelta = NOW) -> Swept:
-    return await sweeping.sweep(database, client, older_than=older_than)
+class MoneyStepRefusedError(RuntimeError):
+    """As the definitions call it."""
+
+
+@workflow.defn(name=names.GENERATION_WORKFLOW, sandboxed=False)
+class Refused:
+    """Fails its task each time, as where the database refuses a step."""
+
+    @workflow.run
+    async def run(self, _request: Any) -> None:
+        raise MoneyStepRefusedError("settle: HoldExceeded")
 
 
 async def held(ways: Ways) -> GenerationRequest:
@@ -47,26 +64,73 @@ async def first_event(client: Client, task_id: str) -> Any:
     return events[0].workflow_execution_started_event_attributes
 
 
-async def test_a_hold_whose_workflow_is_lost_is_taken_up_with_its_own_request(
+def kinds(part: SweepPart) -> list[tuple[Kind, str, bool]]:
+    return [(finding.kind, finding.subject, finding.repaired) for finding in part.findings]
+
+
+async def look(client: Client, task_id: str) -> Look:
+    return await courses.look(client, task_id)
+
+
+async def recorded(database: Database) -> list[tuple[str, str, str | None]]:
+    query = Query("recorded", "select kind, subject, outcome from sweep_finding order by id")
+    async with database.read() as reader:
+        return [(row["kind"], row["subject"], row["outcome"]) for row in await reader.all(query)]
+
+
+async def acts(database: Database) -> list[tuple[str, str, str]]:
+    query = Query(
+        "acts", "select subject, actor, data ->> 'kind' as kind from operator_act where act = 'sweep_repair'"
+    )
+    async with database.read() as reader:
+        return [(row["subject"], row["actor"], row["kind"]) for row in await reader.all(query)]
+
+
+async def test_a_row_whose_workflow_is_lost_is_taken_up_with_its_own_request(
     ways: Ways, database: Database, client: Client
 ) -> None:
     asked = await held(ways)
-    assert await courses.standing(client, asked.task_id) is Standing.ABSENT
-    assert await sweep(database, client) == Swept(looked_at=1, resumed=(asked.task_id,))
-    assert await courses.standing(client, asked.task_id) is Standing.OPEN
+    found = await sweep_courses(database, client, DRY)
+    assert kinds(found) == [(Kind.ROW_WITHOUT_WORKFLOW, asked.task_id, False)]
+    assert "10 credits are held" in found.findings[0].detail
+    assert (await look(client, asked.task_id)).standing is Standing.ABSENT
+    assert await recorded(database) == []
+
+    done = await sweep_courses(database, client, NOW)
+    assert (done.looked_at, kinds(done)) == (1, [(Kind.ROW_WITHOUT_WORKFLOW, asked.task_id, True)])
     started = await first_event(client, asked.task_id)
     (again,) = await client.data_converter.decode(started.input.payloads, [GenerationRequest])
     assert again == asked
-    assert await sweep(database, client) == Swept(looked_at=1)
+    assert await sweep_courses(database, client, NOW) == SweepPart(looked_at=1)
+    assert await recorded(database) == [("row_without_workflow", asked.task_id, "repaired")]
+    assert await acts(database) == [(asked.task_id, "test", "row_without_workflow")]
 
 
 async def test_a_terminated_workflow_is_taken_up_again(ways: Ways, database: Database, client: Client) -> None:
     asked = await held(ways)
     await generations.resume(client, asked)
-    assert await courses.terminate(client, asked.task_id, "an operator's mistake")
-    assert await courses.standing(client, asked.task_id) is Standing.BROKEN_OFF
-    assert (await sweep(database, client)).resumed == (asked.task_id,)
-    assert await courses.standing(client, asked.task_id) is Standing.OPEN
+    before = await look(client, asked.task_id)
+    assert await courses.terminate(client, asked.task_id, before.run_id, TERMINATED)
+    (finding,) = (await sweep_courses(database, client, DRY)).findings
+    assert (finding.kind, finding.repaired) == (Kind.HOLD_WITHOUT_OPEN_WORKFLOW, False)
+    assert "terminated" in finding.detail
+    assert (await look(client, asked.task_id)).standing is Standing.BROKEN_OFF
+
+    assert kinds(await sweep_courses(database, client, NOW)) == [(finding.kind, asked.task_id, True)]
+    after = await look(client, asked.task_id)
+    assert (after.standing, after.run_id != before.run_id) == (Standing.OPEN, True)
+
+
+async def test_many_sweeps_at_once_start_a_course_once(ways: Ways, database: Database, client: Client) -> None:
+    asked = await held(ways)
+    await asyncio.gather(*(sweep_courses(database, client, NOW) for _ in range(8)))
+
+    async def visible() -> list[str]:
+        query = f"WorkflowId = '{asked.task_id}'"
+        return [execution.run_id async for execution in client.list_workflows(query)]
+
+    (only,) = await eventually(visible, what="visibility to show it")
+    assert (await look(client, asked.task_id)).run_id == only
 
 
 async def test_a_cancel_that_was_recorded_is_not_forgotten(ways: Ways, database: Database, client: Client) -> None:
@@ -74,7 +138,7 @@ async def test_a_cancel_that_was_recorded_is_not_forgotten(ways: Ways, database:
     cancel = CancelRequest(reason="changed my mind", actor="ana")
     async with database.transaction() as tx:
         await records.request_cancel(tx, asked.task_id, cancel)
-    await sweep(database, client)
+    await sweep_courses(database, client, NOW)
     events = [event async for event in client.get_workflow_handle(asked.task_id).fetch_history_events()]
     (signal,) = [
         event.workflow_execution_signaled_event_attributes
@@ -85,15 +149,28 @@ async def test_a_cancel_that_was_recorded_is_not_forgotten(ways: Ways, database:
     assert await client.data_converter.decode(signal.input.payloads, [CancelRequest]) == [cancel]
 
 
-async def test_a_workflow_that_completed_over_an_open_hold_is_shown_and_not_repeated(
+async def test_a_workflow_that_completed_over_an_open_hold_is_raised_and_not_repeated(
     ways: Ways, database: Database, client: Client
 ) -> None:
     asked = await held(ways)
     async with Worker(client, task_queue=queues.ORCHESTRATOR, workflows=[Over]):
         await generations.resume(client, asked)
         await client.get_workflow_handle(asked.task_id).result()
-    assert await sweep(database, client) == Swept(looked_at=1, contradictions=(asked.task_id,))
-    assert await courses.standing(client, asked.task_id) is Standing.COMPLETED
+    expected = [(Kind.ROW_CONTRADICTS_WORKFLOW, asked.task_id, False)]
+    assert kinds(await sweep_courses(database, client, DRY)) == expected
+    assert (await ways.record(asked)).credit_status is CreditStatus.HELD
+
+    for _ in range(2):
+        assert kinds(await sweep_courses(database, client, NOW)) == expected
+    record = await ways.record(asked)
+    assert (record.credit_status, record.raised) == (CreditStatus.UNKNOWN, True)
+    assert (await look(client, asked.task_id)).standing is Standing.COMPLETED
+    assert await recorded(database) == [("row_contradicts_workflow", asked.task_id, None)]
+    assert await ways.breaches() == []
+
+    await ways.release(asked.task_id)
+    assert await sweep_courses(database, client, NOW) == SweepPart()
+    assert await recorded(database) == [("row_contradicts_workflow", asked.task_id, "gone")]
 
 
 async def test_one_that_ends_under_our_eyes_is_no_contradiction(
@@ -101,12 +178,43 @@ async def test_one_that_ends_under_our_eyes_is_no_contradiction(
 ) -> None:
     await held(ways)
 
-    async def ends_now(_client: Client, task_id: str) -> Standing:
+    async def ends_now(_client: Client, task_id: str) -> Look:
         await ways.release(task_id)
-        return Standing.COMPLETED
+        return Look(Standing.COMPLETED)
 
-    monkeypatch.setattr(courses, "standing", ends_now)
-    assert await sweep(database, client) == Swept(looked_at=1)
+    monkeypatch.setattr(courses, "look", ends_now)
+    assert await sweep_courses(database, client, NOW) == SweepPart(looked_at=1)
+
+
+async def test_one_that_ends_under_our_eyes_is_not_taken_up(
+    ways: Ways, database: Database, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = await held(ways)
+
+    async def ends_now(_client: Client, task_id: str) -> Look:
+        await ways.release(task_id)
+        return Look(Standing.ABSENT)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(courses, "look", ends_now)
+        assert await sweep_courses(database, client, NOW) == SweepPart(looked_at=1)
+    assert (await look(client, asked.task_id)).standing is Standing.ABSENT
+
+
+async def test_a_step_that_the_database_refuses_for_good_is_a_figure(
+    ways: Ways, database: Database, client: Client
+) -> None:
+    asked = await held(ways)
+    async with Worker(client, task_queue=queues.ORCHESTRATOR, workflows=[Refused]):
+        await generations.resume(client, asked)
+
+        async def found() -> tuple[Finding, ...]:
+            return (await sweep_courses(database, client, NOW)).findings
+
+        (finding,) = await eventually(found, what="the workflow's task to fail again and again")
+    assert (finding.kind, finding.subject, finding.repaired) == (Kind.MONEY_STEP_REFUSED, asked.task_id, False)
+    assert "HoldExceeded" in finding.detail
+    assert (await look(client, asked.task_id)).standing is Standing.OPEN
 
 
 async def test_one_that_ended_in_both_is_nobodys_business(ways: Ways, database: Database, client: Client) -> None:
@@ -115,7 +223,17 @@ async def test_one_that_ended_in_both_is_nobodys_business(ways: Ways, database: 
         await generations.resume(client, asked)
         await client.get_workflow_handle(asked.task_id).result()
     await ways.release(asked.task_id)
-    assert await sweep(database, client) == Swept()
+    assert await sweep_courses(database, client, NOW) == SweepPart()
+
+
+async def shown(client: Client, task_id: str) -> None:
+    """Wait until visibility shows an open workflow."""
+
+    async def visible() -> bool:
+        older_than = timedelta(0)
+        return task_id in [found async for found, _ in courses.open_courses(client, older_than=older_than)]
+
+    await eventually(visible, what="visibility to show it")
 
 
 async def test_a_workflow_that_holds_nothing_is_ended_and_says_why(
@@ -125,33 +243,75 @@ async def test_a_workflow_that_holds_nothing_is_ended_and_says_why(
     await generations.resume(client, asked)
     kept = await held(ways)
     await generations.resume(client, kept)
+    await shown(client, asked.task_id)
+    assert kinds(await sweep_workflows(database, client, DRY)) == [
+        (Kind.WORKFLOW_WITHOUT_ROW, asked.task_id, False)
+    ]
+    assert (await look(client, asked.task_id)).standing is Standing.OPEN
 
-    async def swept() -> tuple[str, ...]:
-        return (await sweep(database, client)).terminated
-
-    assert await eventually(swept, what="visibility to show it") == (asked.task_id,)
+    assert kinds(await sweep_workflows(database, client, NOW)) == [
+        (Kind.WORKFLOW_WITHOUT_ROW, asked.task_id, True)
+    ]
     events = [event async for event in client.get_workflow_handle(asked.task_id).fetch_history_events()]
     assert "nothing was held" in events[-1].workflow_execution_terminated_event_attributes.reason
-    assert await courses.standing(client, kept.task_id) is Standing.OPEN
+    assert (await look(client, kept.task_id)).standing is Standing.OPEN
+    assert await acts(database) == [(asked.task_id, "test", "workflow_without_row")]
+
+
+async def test_a_later_run_of_the_same_id_is_another_try_and_stays(client: Client) -> None:
+    asked = request("nobody")
+    await generations.resume(client, asked)
+    first = await look(client, asked.task_id)
+    assert await courses.terminate(client, asked.task_id, first.run_id, TERMINATED)
+    await generations.resume(client, asked)
+    assert not await courses.terminate(client, asked.task_id, first.run_id, TERMINATED)
+    description = await client.get_workflow_handle(asked.task_id).describe()
+    assert (description.status, description.run_id != first.run_id) == (WorkflowExecutionStatus.RUNNING, True)
+
+
+async def long_over(database: Database, task_id: str, *, unknown: bool) -> None:
+    """Let a generation have ended an hour ago, with an outcome that nobody knew or not."""
+    query = Query(
+        "long_over",
+        "update generation set finished_at = clock_timestamp() - interval '1 hour',"
+        " unknown_since = case when %(unknown)s then clock_timestamp() end where task_id = %(task_id)s",
+    )
+    async with database.transaction() as tx:
+        await tx.run(Query("off", "alter table generation disable trigger generation_guard"))
+        await tx.run(query, task_id=task_id, unknown=unknown)
+        await tx.run(Query("on", "alter table generation enable trigger generation_guard"))
+
+
+@pytest.mark.parametrize("looks_for_a_late_result", [False, True])
+async def test_a_workflow_after_its_end_is_shown_unless_it_looks_for_a_late_result(
+    ways: Ways, database: Database, client: Client, *, looks_for_a_late_result: bool
+) -> None:
+    asked = await held(ways)
+    await generations.resume(client, asked)
+    await ways.release(asked.task_id)
+    await shown(client, asked.task_id)
+    assert await sweep_workflows(database, client, NOW) == SweepPart(looked_at=1), "it has just ended"
+    await long_over(database, asked.task_id, unknown=looks_for_a_late_result)
+    found = kinds(await sweep_workflows(database, client, NOW))
+    assert found == ([] if looks_for_a_late_result else [(Kind.WORKFLOW_AFTER_END, asked.task_id, False)])
+    assert (await look(client, asked.task_id)).standing is Standing.OPEN
 
 
 async def test_the_young_are_left_alone(ways: Ways, database: Database, client: Client) -> None:
     await held(ways)
     stray = request("nobody")
     await generations.resume(client, stray)
-
-    async def visible() -> bool:
-        return stray.task_id in [task_id async for task_id in courses.open_courses(client, older_than=NOW)]
-
-    await eventually(visible, what="visibility to show it")
-    assert await sweep(database, client, older_than=timedelta(hours=1)) == Swept()
+    await shown(client, stray.task_id)
+    later = SweepOrder(young_s=3600)
+    assert await sweep_courses(database, client, later) == SweepPart()
+    assert await sweep_workflows(database, client, later) == SweepPart()
 
 
 async def test_many_are_swept_in_batches(
     ways: Ways, database: Database, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sweeping, "BATCH", 2)
+    monkeypatch.setattr(steps, "BATCH", 2)
     asked = [await held(ways) for _ in range(5)]
-    found = await sweep(database, client)
+    found = await sweep_courses(database, client, NOW)
     assert found.looked_at == len(asked)
-    assert found.resumed == tuple(each.task_id for each in asked)
+    assert [finding.subject for finding in found.findings] == [each.task_id for each in asked]

@@ -20,7 +20,7 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(whole(), list(arguments))
 
 
-@pytest.mark.parametrize("command", [("sweep",), ("ledger", "audit"), ("temporal", "apply"), ("account", "grant")])
+@pytest.mark.parametrize("command", [("reconcile",), ("ledger", "audit"), ("temporal", "apply"), ("account", "grant")])
 def test_a_stack_that_never_started_is_said_so(command: tuple[str, ...]) -> None:
     arguments = {"grant": ("acme", "5", "--reason", "x")}.get(command[-1], ())
     found = run(*command, *arguments)
@@ -59,7 +59,7 @@ def test_parts_of_ones_own_are_not_backed_up_by_us(
     found = run(command, str(tmp_path / "file"))
     assert found.exit_code == 1
     assert name in found.stderr
-    assert "holdfast sweep" in found.stderr
+    assert "holdfast reconcile" in found.stderr
     assert not (tmp_path / "file").exists()
 
 

@@ -1,0 +1,31 @@
+"""The gauges: what the database says of the whole platform, read often enough to be looked at."""
+
+import time
+
+from infra import metrics
+from infra.db import Database
+from infra.sweep import figures
+from workers.orchestration.loop import Loop
+
+EACH_S = 10.0
+"""Prometheus asks every 15 s by default."""
+
+
+class Figures(Loop):
+    """Every orchestrator shows them, where anybody can look."""
+
+    role = "figures"
+    alone = False
+
+    def __init__(self, database: Database) -> None:
+        """The first look comes with the first turn."""
+        super().__init__(database)
+        self._next_at = 0.0
+
+    async def turn(self) -> None:
+        """Read when it is time."""
+        if not metrics.is_served() or time.monotonic() < self._next_at:
+            return
+        self._next_at = time.monotonic() + EACH_S
+        async with self._database.read() as reader:
+            await figures.show(reader)
