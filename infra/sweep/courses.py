@@ -12,6 +12,7 @@ from infra.generations import OpenGeneration
 from infra.sweep.findings import _QUERIES, BATCH, Notes, batches
 from infra.temporal import courses, generations
 from infra.temporal.courses import Look, Standing
+from workflows.contracts.generation import GenerationRequest
 from workflows.contracts.sweep import Kind, SweepOrder, SweepPart
 
 GRACE = timedelta(minutes=10)
@@ -41,6 +42,7 @@ async def sweep_courses(database: Database, client: Client, order: SweepOrder) -
             Kind.HOLD_WITHOUT_OPEN_WORKFLOW,
             Kind.ROW_WITHOUT_WORKFLOW,
             Kind.ROW_CONTRADICTS_WORKFLOW,
+            Kind.LATE_LOOK_WITHOUT_WORKFLOW,
             Kind.MONEY_STEP_REFUSED,
             Kind.WORKFLOW_TASK_FAILING,
         ),
@@ -62,9 +64,42 @@ async def sweep_courses(database: Database, client: Client, order: SweepOrder) -
             if len(batch) < BATCH:
                 break
             after = batch[-1]
+        await _late_searches(database, client, notes)
     except (RPCError, generations.TemporalAway) as error:
         raise TemporalSilentError(str(error)) from error
     return await notes.close(database)
+
+
+async def _late_searches(database: Database, client: Client, notes: Notes) -> None:
+    """A search for a late result goes on in a workflow, though the row is final; one that is lost goes on anew."""
+    after = ""
+    while True:
+        async with database.read() as reader:
+            rows = await reader.all(
+                _QUERIES["late_searches"], young_s=notes.order.young_s, after=after, limit=BATCH
+            )
+        for row in rows:
+            look = await courses.look(client, row["task_id"])
+            if look.standing is Standing.OPEN:
+                continue
+            repaired = False
+            if not notes.order.dry_run:
+                try:
+                    await generations.resume(client, GenerationRequest.model_validate(row["request"]))
+                except generations.CourseCompleted:
+                    continue  # it ends the search before it completes; the next sweep looks again
+                repaired = True
+            notes.note(
+                Kind.LATE_LOOK_WITHOUT_WORKFLOW,
+                row["task_id"],
+                f"a result is looked for after the release; the workflow is {look.status}",
+                "take the search up again; nothing is charged",
+                repaired=repaired,
+            )
+        notes.looked_at += len(rows)
+        if len(rows) < BATCH:
+            return
+        after = rows[-1]["task_id"]
 
 
 async def _judge(database: Database, client: Client, notes: Notes, each: OpenGeneration, look: Look) -> None:

@@ -18,7 +18,13 @@ BATCH = 200
 log = structlog.get_logger(__name__)
 
 ACTS = frozenset(
-    (Kind.HOLD_WITHOUT_OPEN_WORKFLOW, Kind.ROW_WITHOUT_WORKFLOW, Kind.WORKFLOW_WITHOUT_ROW, Kind.LOT_DUE)
+    (
+        Kind.HOLD_WITHOUT_OPEN_WORKFLOW,
+        Kind.ROW_WITHOUT_WORKFLOW,
+        Kind.LATE_LOOK_WITHOUT_WORKFLOW,
+        Kind.WORKFLOW_WITHOUT_ROW,
+        Kind.LOT_DUE,
+    )
 )
 """Repairs that are kept with the operators' acts; the others are housekeeping."""
 

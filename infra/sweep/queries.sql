@@ -13,9 +13,16 @@ select at from sweep_look where step = %(step)s and at > clock_timestamp() - %(w
 -- name: standings
 -- Of these generations, where each stands, and whether a result of it may still be looked for.
 select g.task_id, g.status,
-       holdfast.awaits_late_v1(g) as awaits_late,
+       holdfast.is_looked_for_v1(g.task_id) as awaits_late,
        g.finished_at is not null and g.finished_at < clock_timestamp() - %(grace)s as long_over
 from generation g where g.task_id = any (%(task_ids)s)
+
+-- name: late_searches
+-- Generations of which a result is looked for after their release, those behind `after`.
+select g.task_id, g.request from late_look s join generation g on g.task_id = s.task_id
+where s.ended_at is null and s.until > clock_timestamp()
+  and s.began_at < clock_timestamp() - make_interval(secs => %(young_s)s) and g.task_id > %(after)s
+order by g.task_id limit %(limit)s
 
 -- name: raise_contradiction
 -- Shows a generation as raised whose workflow ran to its end.
@@ -35,11 +42,11 @@ select holdfast.expire_lots_v1(%(account_id)s, 1000)
 -- Results of generations that ended without delivering them, and that nobody looks for any more.
 select a.task_id, count(*) as count from artifact a join generation g on g.task_id = a.task_id
 where a.expires_at > clock_timestamp() and g.status not in ('pending', 'completed')
-  and not holdfast.awaits_late_v1(g) and g.finished_at < clock_timestamp() - %(grace)s
+  and not holdfast.is_looked_for_v1(g.task_id) and g.finished_at < clock_timestamp() - %(grace)s
 group by a.task_id order by a.task_id limit %(limit)s
 
 -- name: end_retention
 -- Lets the retention of such results be over, unless they were delivered meanwhile; their bytes go as any others.
 update artifact a set expires_at = clock_timestamp() from generation g
 where g.task_id = a.task_id and a.task_id = %(task_id)s and a.expires_at > clock_timestamp()
-  and g.status not in ('pending', 'completed') and not holdfast.awaits_late_v1(g)
+  and g.status not in ('pending', 'completed') and not holdfast.is_looked_for_v1(g.task_id)

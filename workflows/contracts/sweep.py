@@ -19,6 +19,8 @@ class Kind(StrEnum):
     """Credits are held, and the server knows of no workflow: lost, or deleted by retention."""
     ROW_CONTRADICTS_WORKFLOW = "row_contradicts_workflow"
     """Credits are held, though the workflow ran to its end."""
+    LATE_LOOK_WITHOUT_WORKFLOW = "late_look_without_workflow"
+    """A result is still looked for after a release, and no workflow looks."""
     MONEY_STEP_REFUSED = "money_step_refused"
     """An open workflow gets no further: the database refuses a step of it, each time."""
     WORKFLOW_TASK_FAILING = "workflow_task_failing"

@@ -269,17 +269,27 @@ async def test_a_later_run_of_the_same_id_is_another_try_and_stays(client: Clien
     assert (description.status, description.run_id != first.run_id) == (WorkflowExecutionStatus.RUNNING, True)
 
 
-async def long_over(database: Database, task_id: str, *, unknown: bool) -> None:
-    """Let a generation have ended an hour ago, with an outcome that nobody knew or not."""
+async def long_over(database: Database, task_id: str) -> None:
+    """Let a generation have ended an hour ago."""
     query = Query(
         "long_over",
-        "update generation set finished_at = clock_timestamp() - interval '1 hour',"
-        " unknown_since = case when %(unknown)s then clock_timestamp() end where task_id = %(task_id)s",
+        "update generation set finished_at = clock_timestamp() - interval '1 hour' where task_id = %(task_id)s",
     )
     async with database.transaction() as tx:
         await tx.run(Query("off", "alter table generation disable trigger generation_guard"))
-        await tx.run(query, task_id=task_id, unknown=unknown)
+        await tx.run(query, task_id=task_id)
         await tx.run(Query("on", "alter table generation enable trigger generation_guard"))
+
+
+async def search_late(database: Database, task_id: str) -> None:
+    """Let a result be looked for after the release."""
+    query = Query(
+        "search",
+        "insert into late_look (task_id, began_at, until)"
+        " values (%(task_id)s, clock_timestamp() - interval '1 hour', clock_timestamp() + interval '1 day')",
+    )
+    async with database.transaction() as tx:
+        await tx.run(query, task_id=task_id)
 
 
 @pytest.mark.parametrize("looks_for_a_late_result", [False, True])
@@ -291,10 +301,26 @@ async def test_a_workflow_after_its_end_is_shown_unless_it_looks_for_a_late_resu
     await ways.release(asked.task_id)
     await shown(client, asked.task_id)
     assert await sweep_workflows(database, client, NOW) == SweepPart(looked_at=1), "it has just ended"
-    await long_over(database, asked.task_id, unknown=looks_for_a_late_result)
+    await long_over(database, asked.task_id)
+    if looks_for_a_late_result:
+        await search_late(database, asked.task_id)
     found = kinds(await sweep_workflows(database, client, NOW))
     assert found == ([] if looks_for_a_late_result else [(Kind.WORKFLOW_AFTER_END, asked.task_id, False)])
     assert (await look(client, asked.task_id)).standing is Standing.OPEN
+
+
+async def test_a_search_for_a_late_result_that_lost_its_workflow_goes_on(
+    ways: Ways, database: Database, client: Client
+) -> None:
+    asked = await held(ways)
+    await ways.release(asked.task_id)
+    await search_late(database, asked.task_id)
+    expected = (Kind.LATE_LOOK_WITHOUT_WORKFLOW, asked.task_id)
+    assert kinds(await sweep_courses(database, client, DRY)) == [(*expected, False)]
+    assert (await look(client, asked.task_id)).standing is Standing.ABSENT
+    assert kinds(await sweep_courses(database, client, NOW)) == [(*expected, True)]
+    assert (await look(client, asked.task_id)).standing is Standing.OPEN
+    assert await sweep_courses(database, client, NOW) == SweepPart(looked_at=1)
 
 
 async def test_the_young_are_left_alone(ways: Ways, database: Database, client: Client) -> None:
