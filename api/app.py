@@ -10,19 +10,22 @@ from api import errors, health
 from api.auth import login
 from api.auth.sessions import Sessions
 from api.auth.throttle import Throttle
-from api.canvas import edits, models, quotes, tasks
+from api.canvas import credits as credit
+from api.canvas import edits, models, quotes, receipts, tasks
 from api.core.background import Background
 from api.core.gateway import Generations, TemporalGenerations
 from api.core.known import KnownPictures
 from api.core.readiness import Readiness
 from api.envelope import Envelope
 from api.internal import blobs, hosts
+from api.partner import routes as partner
 from api.parts import Parts
 from api.uploads.spool import Spool
 from infra import catalog
 from infra.catalog import Catalog
 from infra.db import Database
 from infra.media.decoder import Decoder
+from infra.receipts import Signer
 from infra.settings import Settings
 from infra.storage.store import BlobStore
 
@@ -33,6 +36,9 @@ ROUTERS = (
     tasks.router,
     models.router,
     quotes.router,
+    credit.router,
+    receipts.router,
+    partner.router,
     blobs.router,
     hosts.router,
 )
@@ -83,7 +89,13 @@ def _parts(settings: Settings, generations: Generations, models_served: Catalog)
         readiness=Readiness(database),
         known=KnownPictures(),
         background=Background(),
+        signer=_signer(settings),
     )
+
+
+def _signer(settings: Settings) -> Signer | None:
+    seed = settings.receipt_key.get_secret_value()
+    return Signer(seed) if seed else None
 
 
 @asynccontextmanager

@@ -14,6 +14,7 @@ from api.uploads.spool import Spool
 from infra.catalog import Catalog
 from infra.db import Database
 from infra.media.decoder import Decoder
+from infra.receipts import Signer
 from infra.settings import Settings
 from infra.storage.store import BlobStore
 
@@ -34,6 +35,8 @@ class Parts:
     readiness: Readiness
     known: KnownPictures
     background: Background
+    signer: Signer | None
+    """Of receipts; None where no key was given."""
 
 
 def parts_of(request: Request) -> Parts:

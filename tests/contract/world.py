@@ -41,6 +41,8 @@ PASSWORD = "correct horse battery staple"
 CARD = "cpu-test-0"
 BOOT = "boot-1"
 HOST_TOKEN = "host-token-of-tests"
+RECEIPT_KEY = "A" * 43
+"""Thirty-two zero bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,7 +296,7 @@ async def serve(
     # With its protocol named asyncio sets TCP_NODELAY; without it each answer waits 40 ms for an acknowledgement.
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.bind(("127.0.0.1", 0))
-    server = _Server(uvicorn.Config(app, log_config=None, lifespan="on", http=Wire))
+    server = _Server(uvicorn.Config(app, log_config=None, lifespan="on", http=Wire, proxy_headers=False))
     address = f"http://127.0.0.1:{listener.getsockname()[1]}"
     task = asyncio.create_task(server.serve(sockets=[listener]))
     try:
@@ -314,6 +316,7 @@ def settings_for(home: Path, conninfo: str, **changes: object) -> Settings:
             "session_secret": "session-secret-of-tests",
             "signing_secret": "signing-secret-of-tests",
             "host_token": HOST_TOKEN,
+            "receipt_key": RECEIPT_KEY,
             "upload_bytes_max": 2 * 1024 * 1024,
             "sync_wait_s": 3,
             "in_flight_max": 3,
