@@ -87,7 +87,9 @@ async def store_file(desk: CardDesk, entry: Entry, file: OutputFile) -> BlobRef 
         TryAgain: The API or the store is away; the result stays with the engine.
     """
     blob = BlobRef(sha256=file.sha256, size=file.size, mime=file.mime)
-    request = UploadRequest(task_id=entry.task_id, lease_id=entry.lease_id, fence=entry.fence, file=blob)
+    request = UploadRequest(
+        task_id=entry.task_id, lease_id=entry.lease_id, fence=entry.fence, file=blob, index=file.index
+    )
     try:
         grant = await desk.client.grant_upload(request, within_s=desk.patience.api_s)
         if isinstance(grant, StaleLease):

@@ -33,10 +33,16 @@ REGISTRY: dict[str, Registered] = {
             "workflows.definitions.generation:GenerationWorkflow",
             "workflows.definitions.sweep:SweepWorkflow",
         ),
-        activities=("activities.ledger:LedgerActivities", "activities.placement:PlacementActivities"),
+        activities=(
+            "activities.ledger:LedgerActivities",
+            "activities.placement:PlacementActivities",
+            "activities.evidence:EvidenceActivities",
+        ),
     ),
     queues.SWEEP: Registered(activities=("activities.sweep:SweepActivities",)),
-    queues.MEDIA: Registered(activities=("activities.media:MediaActivities",)),
+    queues.MEDIA: Registered(
+        activities=("activities.media:MediaActivities", "activities.evidence:StoreActivities")
+    ),
     CARD: Registered(activities=("activities.engine:EngineActivities",)),
 }
 

@@ -12,7 +12,7 @@ from api.errors import refuse
 from api.internal.token import from_host
 from api.parts import Parts, parts_of
 from infra import leases
-from infra.storage import records
+from infra.storage import records, results
 from workflows.contracts.failures import Code
 from workflows.contracts.generation import GenerationRequest
 from workflows.contracts.hosts import (
@@ -72,6 +72,15 @@ async def uploads(request: Request) -> Response:
             return _stale(StaleLease(reason="no such generation"))
         account_id, operation_id = owner
         await records.claim_upload(tx, message.file, account_id=account_id, operation_id=operation_id)
+        if message.index is not None:
+            await results.note_grant(
+                tx,
+                task_id=message.task_id,
+                lease_id=message.lease_id,
+                fence=message.fence,
+                index=message.index,
+                file=message.file,
+            )
     if await parts.store.head(message.file.sha256) == message.file.size:
         return _json(UploadGrant(target=None))
     return _json(UploadGrant(target=await parts.store.sign_put(message.file, PUT_S)))

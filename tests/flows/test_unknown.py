@@ -1,6 +1,7 @@
 """Where evidence ends: nothing moves by time alone, and evidence or a person decides."""
 
 import asyncio
+from datetime import timedelta
 
 import pytest
 from temporalio.client import WorkflowUpdateFailedError
@@ -9,6 +10,7 @@ from temporalio.exceptions import ApplicationError
 from infra.temporal import generations
 from tests.flows.world import Script, World, finished, runs_until_told, says
 from tests.support.eventually import eventually
+from workflows.contracts import evidence as e
 from workflows.contracts import generation as g
 from workflows.contracts.failures import Code, Failure
 from workflows.contracts.states import CreditStatus, Decision, Phase, RunVerdict, Status
@@ -34,6 +36,8 @@ async def test_evidence_found_later_is_delivered_and_settled(world: World) -> No
     assert result.status is Status.COMPLETED
     assert [order.attach_only for order in script.orders] == [False, True]
     script.check_money(settled=5)
+    (looked,) = script.looks
+    assert (looked.source, looked.finding, looked.fence) == (e.Source.HOST, e.Finding.FINISHED, script.card.fence)
 
 
 async def test_a_silent_host_is_unknown_when_the_order_was_fetched(world: World) -> None:
@@ -65,8 +69,8 @@ async def test_proof_that_it_never_ran_places_it_again(world: World) -> None:
 
 
 @pytest.mark.parametrize("decision", [Decision.RELEASE, Decision.SETTLE])
-async def test_an_operator_decides(world: World, decision: Decision) -> None:
-    script = world.script(run=says(UNKNOWN))
+async def test_an_operator_decides_and_the_act_is_booked_with_the_money(world: World, decision: Decision) -> None:
+    script = world.script(run=says(UNKNOWN), late_for=timedelta(0))
     async with world.host(script):
         await in_doubt(world, script)
         resolution = RELEASE.model_copy(update={"decision": decision})
@@ -77,6 +81,10 @@ async def test_an_operator_decides(world: World, decision: Decision) -> None:
     assert result.credit_status is closing.credit_status
     assert not result.artifacts
     script.check_money(settled=5 if settled else 0)
+    (act,) = script.acts
+    assert (act.credits, act.reason, act.actor) == (5 if settled else None, RELEASE.reason, "operator:ana")
+    decided = [look for look in script.looks if look.source is e.Source.OPERATOR]
+    assert [look.said for look in decided] == [f"{decision.value}: {RELEASE.reason}"]
 
 
 SETTLE = RELEASE.model_copy(update={"decision": Decision.SETTLE})
@@ -148,10 +156,11 @@ async def test_at_its_date_it_is_raised_and_still_held(world: World) -> None:
 
 
 async def test_a_manifest_may_opt_into_release(world: World) -> None:
-    script = world.script(run=says(UNKNOWN), resolve_by_s=1, release_unknown=True)
+    script = world.script(run=says(UNKNOWN), resolve_by_s=1, release_unknown=True, late_for=timedelta(0))
     async with world.host(script):
         await in_doubt(world, script)
         result = await world.handle(script).result()
+    assert "release outcome_unknown by manifest:release_unknown" in script.log
     assert (result.status, result.credit_status) == (Status.FAILED, CreditStatus.RELEASED)
     assert result.failure is not None
     assert result.failure.code is Code.OUTCOME_UNKNOWN

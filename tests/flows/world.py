@@ -18,6 +18,7 @@ from temporalio.worker import Worker
 from infra.temporal import generations
 from tests.flows.server import DEPLOYMENT
 from tests.support.sandbox import STRICT
+from workflows.contracts import evidence as e
 from workflows.contracts import generation as g
 from workflows.contracts import ids, queues, timeouts
 from workflows.contracts.failures import Code, Failure
@@ -93,6 +94,15 @@ class Script:
     log: list[str] = field(default_factory=list)
     orders: list[g.RunOrder] = field(default_factory=list)
     unknowns: list[g.MarkUnknown] = field(default_factory=list)
+    looks: list[e.Look] = field(default_factory=list)
+    """What was recorded, a repetition once."""
+    stored: tuple[BlobRef, ...] = ()
+    """What a look into the store finds."""
+    late_for: timedelta = timedelta(days=7)
+    """How long a result is looked for after a release without an outcome."""
+    late: e.LateLook | None = None
+    late_ending: str | None = None
+    acts: list[e.Resolve] = field(default_factory=list)
     held: int = 0
     settled: int = 0
     released: int = 0
@@ -243,8 +253,62 @@ class World:
         script = self.scripts[order.task_id]
         script.log.append(f"release {order.failure.code.value} by {order.actor}")
         if script.closing is None:
-            script.released += script.held
-            script.closing = _closing(order.task_id, order.status, CreditStatus.RELEASED)
+            self._release(script, order.status, order.failure)
+        assert script.closing is not None
+        return script.closing
+
+    def _release(self, script: Script, status: Status, failure: Failure | None) -> None:
+        script.released += script.held
+        script.closing = _closing(script.request.task_id, status, CreditStatus.RELEASED)
+        if failure is not None and failure.code is Code.OUTCOME_UNKNOWN and script.unknowns:
+            now = datetime.now(UTC)
+            script.late = e.LateLook(until=now + script.late_for, next_look_at=now, lease=script.card)
+
+    @activity.defn(name="resolve")
+    async def resolve(self, order: e.Resolve) -> g.Closing:
+        script = self.scripts[order.task_id]
+        script.log.append(f"resolve {order.credits} by {order.actor}")
+        script.acts.append(order)
+        if script.closing is None and order.credits is None:
+            self._release(script, order.status, order.failure)
+        elif script.closing is None and order.credits is not None:
+            script.settled += order.credits
+            script.released += script.held - order.credits
+            script.closing = _closing(order.task_id, Status.COMPLETED, CreditStatus.SETTLED, order.credits)
+        assert script.closing is not None
+        return script.closing
+
+    @activity.defn(name="record_look")
+    async def record_look(self, look: e.Look) -> None:
+        looks = self.scripts[look.task_id].looks
+        if look not in looks:
+            looks.append(look)
+
+    @activity.defn(name="look_in_store")
+    async def look_in_store(self, question: e.StoreQuestion) -> e.StoreAnswer:
+        stored = self.scripts[question.task_id].stored
+        return e.StoreAnswer(files=stored, said=f"{len(stored)} of {question.outputs} are there")
+
+    @activity.defn(name="begin_late_look")
+    async def begin_late_look(self, step: e.LateStep) -> e.LateLook | None:
+        return self.scripts[step.task_id].late
+
+    @activity.defn(name="plan_late_look")
+    async def plan_late_look(self, step: e.LateStep) -> None:
+        script = self.scripts[step.task_id]
+        assert script.late is not None
+        script.late = script.late.model_copy(update={"next_look_at": step.next_look_at})
+
+    @activity.defn(name="end_late_look")
+    async def end_late_look(self, step: e.LateStep) -> None:
+        self.scripts[step.task_id].late_ending = step.ending
+
+    @activity.defn(name="deliver_late")
+    async def deliver_late(self, step: e.LateStep) -> g.Closing:
+        script = self.scripts[step.task_id]
+        script.log.append("deliver late")
+        script.late_ending = "delivered"
+        script.closing = _closing(step.task_id, Status.COMPLETED, CreditStatus.RELEASED)
         return script.closing
 
     @activity.defn(name="mark_unknown")
@@ -303,12 +367,18 @@ class World:
                     self.settle,
                     self.release,
                     self.mark_unknown,
+                    self.resolve,
+                    self.record_look,
+                    self.begin_late_look,
+                    self.plan_late_look,
+                    self.end_late_look,
+                    self.deliver_late,
                 ],
                 workflow_runner=STRICT,
                 sticky_queue_schedule_to_start_timeout=timeouts.STICKY_QUEUE,
                 deployment_config=DEPLOYMENT,
             ),
-            Worker(self.client, task_queue=queues.MEDIA, activities=[self.inspect, self.keep]),
+            Worker(self.client, task_queue=queues.MEDIA, activities=[self.inspect, self.keep, self.look_in_store]),
         )
 
 

@@ -34,6 +34,7 @@ NEVER_RAN = g.RunOutcome(
     may_have_run=False,
     failure=Failure(code=Code.SERVICE_UNAVAILABLE, message="The journal can't be written."),
 )
+GONE = g.RunOutcome(verdict=RunVerdict.CANCELED, evidence="the engine never had the run")
 BROKEN = Failure(code=Code.MEDIA_VALIDATION_FAILED, message="The picture is 64 x 63.")
 FAILED = g.RunOutcome(
     verdict=RunVerdict.FAILED, failure=Failure(code=Code.UPSTREAM_FAILED, message="The engine failed.")
@@ -209,6 +210,38 @@ async def taken_up_again(world: World) -> Script:
     return script
 
 
+async def unknown_then_found_in_the_store(world: World) -> Script:
+    script = world.script(run=says(UNKNOWN), stored=finished().files)
+    await world.admit_it(script)
+    return script
+
+
+async def unknown_then_resolved_by_signal(world: World) -> Script:
+    script = world.script(run=says(UNKNOWN, GONE))
+    await world.admit_it(script)
+    await eventually(lambda: script.unknowns)
+    handle = world.handle(script)
+    await handle.signal(names.RESOLVE_SIGNAL, {"decision": "perhaps"})
+    await handle.signal(names.RESOLVE_SIGNAL, {"decision": "release", "reason": "no job", "actor": "ana"})
+    return script
+
+
+async def unknown_then_settled_with_its_act(world: World) -> Script:
+    return await unknown_then_settled(world)
+
+
+async def released_then_found_late(world: World) -> Script:
+    script = world.script(run=says(UNKNOWN, UNKNOWN, finished()), resolve_by_s=1, release_unknown=True)
+    await world.admit_it(script)
+    return script
+
+
+async def released_then_not_found_in_time(world: World) -> Script:
+    script = world.script(run=says(UNKNOWN), resolve_by_s=1, release_unknown=True, late_for=timedelta(seconds=2))
+    await world.admit_it(script)
+    return script
+
+
 PATHS: tuple[Callable[[World], Awaitable[Script]], ...] = (
     delivered,
     refused,
@@ -231,6 +264,11 @@ PATHS: tuple[Callable[[World], Awaitable[Script]], ...] = (
     unknown_then_released_by_manifest,
     silent_host_then_found,
     taken_up_again,
+    unknown_then_found_in_the_store,
+    unknown_then_resolved_by_signal,
+    unknown_then_settled_with_its_act,
+    released_then_found_late,
+    released_then_not_found_in_time,
 )
 
 

@@ -356,3 +356,7 @@ class GenerationView(Message):
     unknown_since: datetime | None = None
     next_look_at: datetime | None = None
     resolve_by: datetime | None = None
+    looks: int = 0
+    """How often somebody was asked about a run in doubt."""
+    late_until: datetime | None = None
+    """Until when a result is looked for after a release."""

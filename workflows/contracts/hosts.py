@@ -148,6 +148,8 @@ class UploadRequest(Message):
     lease_id: str
     fence: int
     file: BlobRef
+    index: int | None = None
+    """The output's place among those asked for; its grant is evidence if the host never comes back."""
 
 
 class UploadGrant(Message):

@@ -9,6 +9,7 @@ CANCEL_UPDATE = "request_cancel"
 CANCEL_SIGNAL = "cancel"
 ASSIGNED_SIGNAL = "assigned"
 RESOLVE_UPDATE = "resolve"
+RESOLVE_SIGNAL = "resolve"
 STATE_QUERY = "state"
 
 SA_TASK_ID = "TaskId"

@@ -5,6 +5,7 @@
 
 from temporalio import activity
 
+from workflows.contracts import evidence as e
 from workflows.contracts import generation as g
 from workflows.contracts import sweep as w
 
@@ -93,4 +94,46 @@ async def sweep_lots(order: w.SweepOrder) -> w.SweepPart:
 @activity.defn(name="sweep_store")
 async def sweep_store(order: w.SweepOrder) -> w.SweepPart:
     """Let go of results and bytes without an owner. Sweep queue."""
+    raise NotImplementedError
+
+
+@activity.defn(name="record_look")
+async def record_look(look: e.Look) -> None:
+    """Record what was asked about a run, and the answer. Local; idempotent by `look_id`."""
+    raise NotImplementedError
+
+
+@activity.defn(name="look_in_store")
+async def look_in_store(question: e.StoreQuestion) -> e.StoreAnswer:
+    """Whether all results granted under a lease are in the store, whole. Media queue; changes nothing."""
+    raise NotImplementedError
+
+
+@activity.defn(name="resolve")
+async def resolve(order: e.Resolve) -> g.Closing:
+    """Book an operator's decision with its reason. Local; one transaction; answers the end that stands."""
+    raise NotImplementedError
+
+
+@activity.defn(name="begin_late_look")
+async def begin_late_look(step: e.LateStep) -> e.LateLook | None:
+    """The search that a release without an outcome began; None where there is none. Local; changes nothing."""
+    raise NotImplementedError
+
+
+@activity.defn(name="plan_late_look")
+async def plan_late_look(step: e.LateStep) -> None:
+    """Show when the next look for a late result is. Local; idempotent."""
+    raise NotImplementedError
+
+
+@activity.defn(name="end_late_look")
+async def end_late_look(step: e.LateStep) -> None:
+    """End the search without a delivery. Local; idempotent."""
+    raise NotImplementedError
+
+
+@activity.defn(name="deliver_late")
+async def deliver_late(step: e.LateStep) -> g.Closing:
+    """Complete a released generation with what was kept, free of charge. Local; one transaction; idempotent."""
     raise NotImplementedError

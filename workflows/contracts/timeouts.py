@@ -36,6 +36,18 @@ RECONCILE_MAX = timedelta(minutes=5)
 """Looks back off to one in 5 min, so that a day of silence is some 300 of them, not thousands."""
 RESOLVE_BY = timedelta(hours=24)
 """After this, an unknown outcome is raised to an operator."""
+LOOK_PICKUP_DECIDED = timedelta(seconds=3)
+"""As `CARD_PICKUP`, for the look before a decision to settle is booked: an operator waits for it, and the store is
+asked next."""
+STORE_PICKUP = timedelta(seconds=15)
+"""A media worker that doesn't take a look in the store by then is busy or away; the next look is the retry."""
+STORE_LOOK = timedelta(seconds=120)
+"""Reading every result of a run once, to know its digest."""
+LATE_LOOK = timedelta(days=7)
+"""So long a result is looked for after a release without an outcome: a host's journal remembers no longer, so
+that later nobody could prove anything. The table `late_look` has the same bound."""
+LATE_LOOK_MAX = timedelta(hours=6)
+"""Looks back off to four a day: some 45 in all, and a host that comes back is asked the same day."""
 WAIT_DEFAULT = timedelta(minutes=30)
 """A generation not started by then expires and is released, unless the model's manifest says otherwise."""
 SWEEP_STEP = timedelta(minutes=5)

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 from temporalio import workflow
 
+from workflows.contracts.evidence import Resolve
 from workflows.contracts.generation import (
     AcceptLease,
     Admission,
@@ -16,18 +17,23 @@ from workflows.contracts.generation import (
     LeaseGrant,
     Release,
     Requeue,
+    Resolution,
     RunOrder,
     Settle,
 )
 from workflows.contracts.media import Artifact
-from workflows.contracts.states import AdmissionOutcome, Phase, Status
+from workflows.contracts.states import AdmissionOutcome, Decision, Phase, Status
 from workflows.definitions import steps, story
 from workflows.definitions.following import follow
+from workflows.definitions.late import look_late
 from workflows.definitions.reconciliation import reconcile
 from workflows.definitions.state import CourseState
 from workflows.domain import delivery as delivering
 from workflows.domain import lifecycle
 from workflows.domain.delivery import Deliver
+
+RECORD_THE_ACT = "record-the-act"
+"""Courses that began before book a decision without the record of the act."""
 
 
 async def keep_promise(state: CourseState) -> GenerationResult | None:
@@ -36,7 +42,7 @@ async def keep_promise(state: CourseState) -> GenerationResult | None:
     if admission.outcome is AdmissionOutcome.REFUSED or state.is_of_another_body:
         return None
     if admission.outcome is AdmissionOutcome.FINISHED:
-        return lifecycle.already_over(admission)
+        return await look_late(state, lifecycle.already_over(admission))
     before = admission.lease
     course = (
         await look_back(state, before) if before is not None and not before.accepted else await next_run(state)
@@ -50,8 +56,9 @@ async def keep_promise(state: CourseState) -> GenerationResult | None:
                 return await deliver(state, course)
             case lifecycle.SettleAsDecided(actor):
                 return await settle(state, state.request.price_credits, actor)
-            case lifecycle.GiveBack():
-                return await give_back(state, course)
+            case lifecycle.GiveBack(failure=failure):
+                result = await give_back(state, course)
+                return await look_late(state, result) if lifecycle.awaits_late(failure) else result
             case lifecycle.Doubt():
                 raise AssertionError("a run's course was left in doubt")
 
@@ -67,6 +74,7 @@ async def hold(state: CourseState) -> Admission:
     elif state.is_of_another_body:
         story.tell(state, "the operation's credits are held for another body")
     elif admission.outcome is AdmissionOutcome.FINISHED:
+        state.phase = Phase.FINISHED
         story.tell(state, "the same operation ran to its end before")
     else:
         state.phase = Phase.PLACED if state.lease else Phase.WAITING
@@ -86,12 +94,12 @@ async def place(state: CourseState) -> LeaseGrant | lifecycle.GiveBack:
             return lifecycle.canceled(state.cancel)
         if state.lease is not None:
             return state.lease
+        left = state.request.expires_at - workflow.now()
+        if left <= timedelta(0):
+            return lifecycle.expired()  # also with an offer at hand: nothing starts after the deadline
         if state.offer is not None:
             await _accept(state)
             continue
-        left = state.request.expires_at - workflow.now()
-        if left <= timedelta(0):
-            return lifecycle.expired()
         try:
             await workflow.wait_condition(
                 lambda: state.offer is not None or state.cancel is not None,
@@ -194,12 +202,25 @@ async def settle(
     state: CourseState, price: int, actor: str, artifacts: tuple[Artifact, ...] = ()
 ) -> GenerationResult:
     """Pay for what was delivered and end."""
-    closing = await steps.settle(
-        Settle(
-            task_id=state.request.task_id,
-            credits=price,
-            lease_id=state.lease.lease_id if state.lease else None,
-            actor=actor,
+    order = Settle(
+        task_id=state.request.task_id,
+        credits=price,
+        lease_id=state.lease.lease_id if state.lease else None,
+        actor=actor,
+    )
+    decided = _booked_as_decided(state, Decision.SETTLE)
+    closing = (
+        await steps.settle(order)
+        if decided is None
+        else await steps.resolve(
+            Resolve(
+                task_id=order.task_id,
+                credits=price,
+                status=Status.COMPLETED,
+                failure=None,
+                reason=decided.reason,
+                actor=lifecycle.operator(decided),
+            )
         )
     )
     return _end(state, closing, artifacts=artifacts)
@@ -207,17 +228,38 @@ async def settle(
 
 async def give_back(state: CourseState, course: lifecycle.GiveBack) -> GenerationResult:
     """Release the hold and end."""
-    closing = await steps.release(
-        Release(
-            task_id=state.request.task_id,
-            status=course.status,
-            failure=course.failure,
-            lease_id=state.lease.lease_id if state.lease else None,
-            actor=course.actor,
+    order = Release(
+        task_id=state.request.task_id,
+        status=course.status,
+        failure=course.failure,
+        lease_id=state.lease.lease_id if state.lease else None,
+        actor=course.actor,
+    )
+    decided = _booked_as_decided(state, Decision.RELEASE)
+    closing = (
+        await steps.release(order)
+        if decided is None
+        else await steps.resolve(
+            Resolve(
+                task_id=order.task_id,
+                credits=None,
+                status=course.status,
+                failure=course.failure,
+                reason=decided.reason,
+                actor=course.actor,
+            )
         )
     )
     result = _end(state, closing)
     return result if closing.status is Status.COMPLETED else result.model_copy(update={"failure": course.failure})
+
+
+def _booked_as_decided(state: CourseState, decision: Decision) -> Resolution | None:
+    """The operator's decision, where what is booked now is what he decided: then his act is recorded with it."""
+    resolution = state.resolution
+    if resolution is None or resolution.decision is not decision or not workflow.patched(RECORD_THE_ACT):
+        return None
+    return resolution
 
 
 async def _accept(state: CourseState) -> None:

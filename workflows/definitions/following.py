@@ -17,22 +17,24 @@ LOOK_BEFORE_STOP = timedelta(seconds=5)
 that nobody took is taken back by the server at once, and nothing would have been looked at or stopped."""
 
 
-async def follow(state: CourseState, order: RunOrder) -> RunOutcome | None:
+async def follow(state: CourseState, order: RunOrder, *, may_stop: bool = True) -> RunOutcome | None:
     """Start the run, or with `attach_only` look for it, and return the host's word; None when there was none.
 
     A cancel, or an operator's decision to release, is carried to the card once; the host's word still decides.
+    With `may_stop` False neither is: nobody asks for a stop any more.
     """
     handle = steps.run_on_card(
         order,
         run_s_max=state.request.model.run_s_max,
         card_label=state.lease.card_label if state.lease else order.card_uuid,
+        decided=may_stop and state.resolution is not None,
     )
-    if order.attach_only and _stop_wanted(state):
+    if may_stop and order.attach_only and _stop_wanted(state):
         with contextlib.suppress(TimeoutError):
             await workflow.wait_condition(
                 handle.done, timeout=LOOK_BEFORE_STOP, timeout_summary="look before stop"
             )
-    await workflow.wait_condition(lambda: handle.done() or _stop_wanted(state))
+    await workflow.wait_condition(lambda: handle.done() or (may_stop and _stop_wanted(state)))
     if not handle.done():
         handle.cancel()
     try:

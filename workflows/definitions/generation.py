@@ -21,7 +21,7 @@ from workflows.contracts.generation import (
     LeaseGrant,
     Resolution,
 )
-from workflows.contracts.states import AdmissionOutcome, CancelAnswer, CreditStatus
+from workflows.contracts.states import AdmissionOutcome, CancelAnswer, CreditStatus, Phase
 from workflows.definitions import story
 from workflows.definitions.course import keep_promise
 from workflows.definitions.state import CourseState
@@ -99,6 +99,19 @@ class GenerationWorkflow:
         """A card is offered. It may come twice, or late: accepting is a compare-and-set."""
         self._state.offer = lease
 
+    @workflow.signal(name=names.RESOLVE_SIGNAL)
+    def decide(self, request: Any = None) -> None:
+        """An operator's decision, without an answer; one that can't be taken is told in the details."""
+        resolution = lifecycle.read_resolution(request)
+        if isinstance(resolution, str):
+            story.tell(self._state, f"a decision was signalled that is none: {resolution}")
+            return
+        refusal = self._why_not(resolution)
+        if refusal is not None:
+            story.tell(self._state, f"the decision of {resolution.actor} is refused: {refusal[1]}")
+            return
+        self._state.resolution = resolution
+
     @workflow.update(name=names.RESOLVE_UPDATE)
     async def resolve(self, resolution: Resolution) -> Closing:
         """An operator's decision about an unknown outcome; answers once it is committed."""
@@ -111,12 +124,9 @@ class GenerationWorkflow:
     @resolve.validator
     def check_resolution(self, resolution: Resolution) -> None:
         """Only while nobody knows, only once, and only with a reason."""
-        if self._state.unknown is None:
-            raise ApplicationError("the outcome isn't unknown", type="not_unknown")
-        if self._state.resolution is not None:
-            raise ApplicationError("it is decided already", type="already_resolved")
-        if not resolution.reason.strip() or not resolution.actor.strip():
-            raise ApplicationError("a decision needs its reason and its actor", type="reason_missing")
+        refusal = self._why_not(resolution)
+        if refusal is not None:
+            raise ApplicationError(refusal[1], type=refusal[0])
 
     @workflow.query(name=names.STATE_QUERY)
     def state(self) -> GenerationView:
@@ -146,6 +156,20 @@ class GenerationWorkflow:
             story.tell(self._state, f"cancel asked by {request.actor}: {request.reason}")
         else:
             story.tell(self._state, f"cancel asked by {request.actor}, answered {answer.value}")
+
+    def _why_not(self, resolution: Resolution) -> tuple[str, str] | None:
+        """Code and sentence of why this decision can't be taken; None when it can."""
+        if not resolution.reason.strip() or not resolution.actor.strip():
+            return "reason_missing", "a decision needs its reason and its actor"
+        closing = self._state.closing
+        if closing is not None or self._state.phase is Phase.FINISHED:
+            credit = closing.credit_status.value if closing is not None else "over"
+            return "already_final", f"the generation is over; its credits are {credit}"
+        if self._state.unknown is None:
+            return "not_unknown", "the outcome isn't unknown"
+        if self._state.resolution is not None:
+            return "already_resolved", "it is decided already"
+        return None
 
     def _cancel_answer(self) -> CancelAnswer | None:
         if self._refused():

@@ -4,10 +4,11 @@ from datetime import datetime, timedelta
 
 from temporalio import workflow
 
-from workflows.contracts.generation import MarkUnknown, Resolution, RunOrder, RunOutcome
+from workflows.contracts.generation import MarkUnknown, Resolution, RunOrder
 from workflows.contracts.states import Decision, Phase
 from workflows.definitions import steps, story
-from workflows.definitions.following import follow
+from workflows.definitions.looking import look as look_once
+from workflows.definitions.looking import record_decision
 from workflows.definitions.state import CourseState, Unknown
 from workflows.domain import lifecycle
 
@@ -33,12 +34,12 @@ async def reconcile(state: CourseState, doubt: lifecycle.Doubt, order: RunOrder)
         await _pause_until(state, lifecycle.next_look_at(workflow.now(), look, resolve_by))
         resolution = _resolution(state)
         if resolution is not None and resolution.decision is Decision.RELEASE:
-            return _decided(state, resolution, None)
+            return await _decided(state, look_order, resolution, None)
         if resolution is None and state.request.model.release_unknown and workflow.now() >= resolve_by:
             return _leave(state, lifecycle.after_resolve_by())
-        course = _read(state, await follow(state, look_order))
+        course = await look_once(state, look_order)
         if (resolution := _resolution(state)) is not None:
-            return _decided(state, resolution, course)
+            return await _decided(state, look_order, resolution, course)
         if isinstance(course, lifecycle.Doubt):
             doubt = course
         elif course is not None:
@@ -47,7 +48,8 @@ async def reconcile(state: CourseState, doubt: lifecycle.Doubt, order: RunOrder)
     while (resolution := _resolution(state)) is None:
         await workflow.wait_condition(lambda: state.resolution is not None)
     settles = resolution.decision is Decision.SETTLE
-    return _decided(state, resolution, _read(state, await follow(state, look_order)) if settles else None)
+    evidence = await look_once(state, look_order) if settles else None
+    return await _decided(state, look_order, resolution, evidence)
 
 
 async def _show(
@@ -62,12 +64,15 @@ async def _show(
         next_look_at=lifecycle.next_look_at(workflow.now(), look, resolve_by),
         resolve_by=resolve_by,
         raised=raised,
+        reason=doubt.reason,
     )
     state.was_unknown = True
     if first:
         story.enter(state, Phase.RECONCILING, f"outcome unknown: {doubt.reason}")
     elif newly_raised:
         story.tell(state, "still unknown at its date: raised to an operator")
+    else:
+        story.show(state)
     await steps.mark_unknown(
         MarkUnknown(
             task_id=state.request.task_id,
@@ -93,26 +98,15 @@ async def _pause_until(state: CourseState, moment: datetime) -> None:
         return
 
 
-def _read(state: CourseState, outcome: RunOutcome | None) -> lifecycle.Course | None:
-    """What the look showed; None when its host gave no word, so that the known doubt stands."""
-    if outcome is None:
-        story.tell(state, "looked: no word from the host")
-        return None
-    story.tell(state, f"looked: {outcome.verdict.value}. {outcome.evidence}")
-    return lifecycle.after_run(
-        outcome,
-        files_asked=len(state.request.outputs),
-        cancel=state.cancel,
-        placements=state.placements,
-    )
-
-
 def _resolution(state: CourseState) -> Resolution | None:
     """The decision as it stands now: handlers set it while the course waits."""
     return state.resolution
 
 
-def _decided(state: CourseState, resolution: Resolution, evidence: lifecycle.Course | None) -> lifecycle.Course:
+async def _decided(
+    state: CourseState, order: RunOrder, resolution: Resolution, evidence: lifecycle.Course | None
+) -> lifecycle.Course:
+    await record_decision(state, order)
     story.tell(state, f"operator {resolution.actor} decided: {resolution.decision.value}. {resolution.reason}")
     return _leave(state, lifecycle.after_resolution(resolution, evidence))
 

@@ -25,6 +25,7 @@ class Unknown:
         next_look_at: When it is looked for next.
         resolve_by: When it is raised to an operator.
         raised: Whether it has been.
+        reason: Why nobody knows.
     """
 
     since: datetime
@@ -32,6 +33,20 @@ class Unknown:
     next_look_at: datetime
     resolve_by: datetime
     raised: bool = False
+    reason: str = ""
+
+
+@dataclass
+class Late:
+    """A search for a result that goes on after a release without an outcome.
+
+    Attributes:
+        until: When it ends.
+        next_look_at: When the next look is.
+    """
+
+    until: datetime
+    next_look_at: datetime
 
 
 @dataclass
@@ -47,6 +62,8 @@ class CourseState:
         placements: How many cards it has had.
         cancel: A cancel that was taken up and isn't confirmed yet.
         unknown: Set while the outcome isn't known.
+        looks: How often somebody was asked about a run in doubt.
+        late: Set while a result is looked for after a release.
         was_unknown: Credits stay shown as unknown until they move, also when the run is placed again.
         resolution: An operator's decision.
         closing: The committed end.
@@ -62,6 +79,8 @@ class CourseState:
     cancel: CancelRequest | None = None
     unknown: Unknown | None = None
     was_unknown: bool = False
+    looks: int = 0
+    late: Late | None = None
     resolution: Resolution | None = None
     closing: Closing | None = None
     story: list[str] = field(default_factory=list)
@@ -103,4 +122,6 @@ class CourseState:
             unknown_since=self.unknown.since if self.unknown else None,
             next_look_at=self.unknown.next_look_at if self.unknown else None,
             resolve_by=self.unknown.resolve_by if self.unknown else None,
+            looks=self.looks,
+            late_until=self.late.until if self.late else None,
         )

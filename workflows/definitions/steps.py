@@ -13,6 +13,7 @@ from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError
 
 from workflows.contracts import ids, ports, queues, timeouts
+from workflows.contracts.evidence import LateLook, LateStep, Look, Resolve, StoreAnswer, StoreQuestion
 from workflows.contracts.generation import (
     AcceptLease,
     Admission,
@@ -154,13 +155,89 @@ async def release(order: Release) -> Closing:
     )
 
 
-def run_on_card(order: RunOrder, *, run_s_max: int, card_label: str) -> workflow.ActivityHandle[RunOutcome]:
-    """Start the run, or a look for it, on the card's own queue."""
+async def record_look(look: Look) -> None:
+    """Record what was asked about a run, and the answer."""
+    await _money(
+        workflow.execute_local_activity(
+            ports.record_look,
+            look,
+            **_MONEY,
+            summary=f"{look.source.value} says {look.finding.value}",
+        )
+    )
+
+
+async def look_in_store(question: StoreQuestion) -> StoreAnswer | None:
+    """Whether the store has all results of a run; None when nobody could say."""
+    try:
+        return await workflow.execute_activity(
+            ports.look_in_store,
+            question,
+            task_queue=queues.MEDIA,
+            schedule_to_start_timeout=timeouts.STORE_PICKUP,
+            start_to_close_timeout=timeouts.STORE_LOOK,
+            heartbeat_timeout=timeouts.HEARTBEAT,
+            retry_policy=_LOOK_RETRY,
+            summary=f"look for {question.outputs} result(s) in the store",
+        )
+    except ActivityError:
+        return None
+
+
+async def resolve(order: Resolve) -> Closing:
+    """Book what an operator decided, and who decided it, why."""
+    return await _money(
+        workflow.execute_local_activity(
+            ports.resolve,
+            order,
+            **_MONEY,
+            summary=f"as decided by {order.actor}: "
+            + ("release" if order.credits is None else f"settle {order.credits} credits"),
+        )
+    )
+
+
+async def begin_late_look(step: LateStep) -> LateLook | None:
+    """The search that the release began."""
+    return await _money(
+        workflow.execute_local_activity(ports.begin_late_look, step, **_MONEY, summary="is a late result sought?")
+    )
+
+
+async def plan_late_look(step: LateStep) -> None:
+    """Show when the next look for a late result is."""
+    await _money(
+        workflow.execute_local_activity(ports.plan_late_look, step, **_MONEY, summary="plan the next look")
+    )
+
+
+async def end_late_look(step: LateStep) -> None:
+    """End the search for a late result."""
+    await _money(
+        workflow.execute_local_activity(
+            ports.end_late_look, step, **_MONEY, summary=f"end the search: {step.ending}"
+        )
+    )
+
+
+async def deliver_late(step: LateStep) -> Closing:
+    """Complete the generation free of charge."""
+    return await _money(
+        workflow.execute_local_activity(
+            ports.deliver_late, step, **_MONEY, summary="deliver the late result free of charge"
+        )
+    )
+
+
+def run_on_card(
+    order: RunOrder, *, run_s_max: int, card_label: str, decided: bool = False
+) -> workflow.ActivityHandle[RunOutcome]:
+    """Start the run, or a look for it, on the card's own queue; `decided` when an operator waits for the look."""
     return workflow.start_activity(
         ports.run_on_card,
         order,
         task_queue=ids.card_queue(order.card_uuid),
-        schedule_to_start_timeout=timeouts.CARD_PICKUP,
+        schedule_to_start_timeout=timeouts.LOOK_PICKUP_DECIDED if decided else timeouts.CARD_PICKUP,
         start_to_close_timeout=timedelta(seconds=run_s_max) + timeouts.RUN_ENDS_AFTER_DEADLINE,
         heartbeat_timeout=timeouts.HEARTBEAT,
         retry_policy=_LOOK_RETRY if order.attach_only else _RUN_RETRY,

@@ -40,6 +40,11 @@ def tell(state: CourseState, line: str) -> None:
     state.story.append(f"{workflow.now():%Y-%m-%d %H:%M:%S} {line}")
     if len(state.story) > STORY_LINES_MAX:
         del state.story[_STORY_HEAD]
+    show(state)
+
+
+def show(state: CourseState) -> None:
+    """Refresh what the Web UI shows, without a new line."""
     workflow.set_current_details(_details(state))
 
 
@@ -57,7 +62,12 @@ def _details(state: CourseState) -> str:
             f"awaited: {state.unknown.awaiting}; "
             f"next look {state.unknown.next_look_at:%H:%M:%S}; "
             + ("**an operator has to decide**" if state.unknown.raised else "raised to an operator")
-            + f" at {state.unknown.resolve_by:%Y-%m-%d %H:%M:%S}"
+            + f" at {state.unknown.resolve_by:%Y-%m-%d %H:%M:%S}; {state.looks} look(s) so far"
+        )
+    if state.late is not None:
+        lines.append(
+            f"\n**Released; still looking for a late result** until {state.late.until:%Y-%m-%d %H:%M:%S}; "
+            f"next look {state.late.next_look_at:%Y-%m-%d %H:%M:%S}; nothing will be charged"
         )
     lines.append("")
     lines.extend(f"- {line}" for line in state.story)

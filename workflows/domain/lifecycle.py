@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from workflows.contracts import timeouts
+from workflows.contracts.evidence import Source
 from workflows.contracts.failures import VERDICTS, Code, Failure
 from workflows.contracts.generation import (
     Admission,
@@ -20,7 +21,12 @@ PLACEMENTS_MAX = 4
 """A run that its hosts refuse this often is given back: it is the request, or no host can take it."""
 PLACEMENT_PAUSE_FIRST = timedelta(seconds=1)
 LOOKS_MAX = 600
-"""Looks for evidence, two days' worth; about 12 events each keeps a history far below Temporal's 51,200."""
+"""Looks for evidence, two days' worth; about 25 events each keeps a history far below Temporal's 51,200."""
+QUESTIONS = {
+    Source.HOST: "the host's journal, then its engine's queue and history, for fence {fence}",
+    Source.STORE: "the object store, for what was granted under fence {fence}",
+}
+"""What is asked of whom, for operators."""
 REASON_CHARS_MAX = 500
 
 NOT_CANCELLABLE_PHASES = frozenset({Phase.INSPECTING, Phase.KEEPING, Phase.FINISHED})
@@ -109,7 +115,7 @@ def after_resolution(resolution: Resolution, evidence: Course | None) -> Course:
     To settle with a finished result at hand is to deliver it, and what is proven to have given nothing isn't
     unknown any more, so that it can't be settled; otherwise the decision stands.
     """
-    actor = f"operator:{resolution.actor}"
+    actor = operator(resolution)
     if resolution.decision is Decision.SETTLE:
         return SettleAsDecided(actor) if evidence is None or isinstance(evidence, Doubt) else evidence
     failure = Failure(
@@ -118,10 +124,20 @@ def after_resolution(resolution: Resolution, evidence: Course | None) -> Course:
     return GiveBack(Status.FAILED, failure, actor)
 
 
+def operator(resolution: Resolution) -> str:
+    """Who decided, as the ledger names him."""
+    return f"operator:{resolution.actor}"
+
+
 def after_resolve_by() -> GiveBack:
     """What a manifest that opts in makes of an outcome still unknown at `resolve_by`: the house's loss."""
     failure = Failure(code=Code.OUTCOME_UNKNOWN, message="The outcome stayed unknown; nothing is charged.")
     return GiveBack(Status.FAILED, failure, "manifest:release_unknown")
+
+
+def awaits_late(failure: Failure) -> bool:
+    """Whether a result is still looked for after a release for this reason."""
+    return failure.code is Code.OUTCOME_UNKNOWN
 
 
 def canceled(cancel: CancelRequest) -> GiveBack:
@@ -181,6 +197,29 @@ def read_cancel(raw: object) -> CancelRequest:
     )
 
 
+def read_resolution(raw: object) -> Resolution | str:
+    """An operator's decision from whatever a signal carried; why it is none where it doesn't fit.
+
+    Unlike a cancel it has no defaults: money moves by it, so decision, reason and actor must be said.
+    """
+    if isinstance(raw, Resolution):
+        return raw
+    if not isinstance(raw, dict):
+        return "it isn't an object with `decision`, `reason` and `actor`"
+    words = {name: raw.get(name) for name in ("decision", "reason", "actor")}
+    for name, word in words.items():
+        if not isinstance(word, str) or not word.strip():
+            return f"`{name}` is missing or isn't text"
+    decision = str(words["decision"]).strip().lower()
+    if decision not in {one.value for one in Decision}:
+        return f"`decision` is settle or release, not {decision[:REASON_CHARS_MAX]!r}"
+    return Resolution(
+        decision=Decision(decision),
+        reason=str(words["reason"])[:REASON_CHARS_MAX],
+        actor=str(words["actor"])[:REASON_CHARS_MAX],
+    )
+
+
 def already_over(admission: Admission) -> GenerationResult:
     """The result of a repeated operation that ran to its end before; its record in Postgres says more."""
     settled = admission.credit_status is CreditStatus.SETTLED
@@ -201,6 +240,12 @@ def look_pause(look: int) -> timedelta:
     """The pause before the given look for evidence, counted from 1: 5 s, doubling, at most 5 min."""
     factor: int = 2 ** min(look - 1, 16)  # beyond this the bound below holds anyway, and powers stay small
     return min(timeouts.RECONCILE_FIRST * factor, timeouts.RECONCILE_MAX)
+
+
+def late_look_pause(look: int) -> timedelta:
+    """The pause after the given look for a late result, counted from 1: 5 s, doubling, at most 6 h."""
+    factor: int = 2 ** min(look - 1, 16)
+    return min(timeouts.RECONCILE_FIRST * factor, timeouts.LATE_LOOK_MAX)
 
 
 def next_look_at(now: datetime, look: int, resolve_by: datetime) -> datetime:
