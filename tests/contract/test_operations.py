@@ -1,9 +1,12 @@
 """One operation id, one task: whatever is repeated, at once or later, and whoever else uses the same id."""
 
 import asyncio
+from collections.abc import AsyncIterator
 
+import httpx
 import pytest
 
+from api.core import arrival
 from infra import ledger
 from infra.accounts import Role
 from tests.contract.world import CANVAS, User, World
@@ -165,3 +168,33 @@ async def test_an_unready_model_is_refused_before_anything_is_held(world: World,
     assert (refused.status_code, refused.json()["error"]["code"]) == (503, "model_not_ready")
     assert refused.headers["retry-after"]
     assert (await world.balance(user)).held == 0
+
+
+async def test_a_slow_body_is_judged_by_what_holds_once_it_is_there(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The caller's account is read before the body; here it was topped up while that came."""
+    monkeypatch.setattr(arrival, "FRESH_S", 0.0)
+    poor = await world.user("poor", balance=0)
+    files = [("image", ("in.png", png(), "image/png"))]
+    form = httpx.Request("POST", "http://x", data={"model": "image-upscale", "scale": "2"}, files=files)
+    body = form.read()
+
+    async def _arrived() -> bool:
+        return world.spooled() != []  # its file is being written: the caller was judged
+
+    async def slowly() -> AsyncIterator[bytes]:
+        yield body[:-100]
+        await eventually(_arrived, what="the body's beginning to be on its way")
+        async with world.database.transaction() as tx:
+            await ledger.grant(
+                tx, account_id=poor.account_id, credits=100, reason="test", actor="test", key="late"
+            )
+        yield body[-100:]
+
+    headers = poor.headers("op-1") | {"content-type": form.headers["content-type"]}
+    path = f"{CANVAS}/images/edits/tasks"
+    answer = await world.client.post(path, headers=headers, content=slowly())
+
+    assert answer.status_code == 202, answer.text
+    assert world.spooled() == []
