@@ -116,6 +116,8 @@ class BlobStore:
         Raises:
             StoreAwayError: The store did not answer.
         """
+        if self._folder is not None:
+            return _size(self._folder / key(sha256))
         try:
             return (await obstore.head_async(self._store, key(sha256)))["size"]
         except FileNotFoundError:
@@ -179,6 +181,16 @@ def key(sha256: str) -> str:
 async def _chunks(result: "obstore.GetResult") -> AsyncIterator[bytes]:
     async for chunk in result.stream(min_chunk_size=CHUNK_BYTES):
         yield chunk
+
+
+def _size(path: Path) -> int | None:
+    """Asked of the file system here and now: through another thread it takes thirty times as long."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StoreAwayError from error
 
 
 def _link(path: Path, target: Path) -> None:

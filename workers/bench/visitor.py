@@ -2,7 +2,6 @@
 
 import asyncio
 import secrets
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from infra.accounts import Role
 from infra.db import Database, DatabaseAway
 from infra.ledger import AccountKind
 from workers.bench.awaiting import eventually
+from workers.bench.wire import Wire
 
 PREFIX = "/api/proxy/v1"
 MODEL = "image-upscale"
@@ -47,9 +47,10 @@ class Created:
 class Visitor:
     """Creates, waits, fetches, as any client would."""
 
-    def __init__(self, client: httpx.AsyncClient, account_id: str) -> None:
-        """Use a client that carries a session."""
+    def __init__(self, client: httpx.AsyncClient, wire: Wire, account_id: str) -> None:
+        """Use a client that carries a session, and the wire for what is timed."""
         self._client = client
+        self._wire = wire
         self.account_id = account_id
 
     async def create(self, picture: bytes, *, operation_id: str | None = None, **fields: str) -> Created:
@@ -65,10 +66,8 @@ class Visitor:
             "POST", f"{PREFIX}/images/edits/tasks", headers=headers, data=data, files=files
         )
         await request.aread()  # making the form is the caller's work and not the platform's
-        asked_at, began = time.time(), time.perf_counter()
-        answer = await self._client.send(request)
-        seconds = time.perf_counter() - began
-        return Created(_checked(answer, ACCEPTED)["id"], asked_at, seconds)
+        answered = await self._wire.send(request)
+        return Created(_checked(answered.response, ACCEPTED)["id"], answered.asked_at, answered.seconds)
 
     async def look(self, task_id: str) -> dict[str, Any]:
         """The task as its owner sees it."""
@@ -147,12 +146,14 @@ async def visitor(database: Database, url: str, *, credits: int, purpose: str) -
             tx, account_id=account_id, credits=credits, reason=f"holdfast {purpose}", actor=purpose, key=account_id
         )
         await accounts.create_member(tx, account_id=account_id, email=email, password=password, role=Role.OWNER)
+    wire = Wire(url, answer_s=ANSWER_S)
     limits = httpx.Limits(max_connections=64, max_keepalive_connections=64)
     try:
         async with httpx.AsyncClient(base_url=url, timeout=ANSWER_S, limits=limits) as client:
             answer = await client.post("/api/auth/login", json={"email": email, "password": password})
             client.headers["Authorization"] = f"Bearer {_checked(answer, OK)['token']}"
-            yield Visitor(client, account_id)
+            yield Visitor(client, wire, account_id)
     finally:
+        wire.close()
         async with database.transaction() as tx:
             await ledger.freeze(tx, account_id=account_id, frozen=True)
