@@ -1,5 +1,6 @@
 """Every answer that isn't a success, in one shape. Statuses come from the table of verdicts, nowhere else."""
 
+import math
 import re
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -90,7 +91,8 @@ def body(failure: Failure, *, operation_id: str | None = None, task_id: str | No
     if failure.param is not None:
         shown["param"] = failure.param
     if failure.limit is not None:
-        shown["limit"] = failure.limit.model_dump() | {"frees_in_s": failure.retry_after_s}
+        frees_in_s = None if failure.retry_after_s is None else math.ceil(failure.retry_after_s)
+        shown["limit"] = failure.limit.model_dump() | {"frees_in_s": frees_in_s}
     if operation_id is not None:
         shown["operation_id"] = operation_id
     if task_id is not None:
