@@ -32,8 +32,13 @@ async def first_step(visitor: Visitor, bare: BareCalls, *, engines: Path, sample
     ours: list[BareStart] = []
     theirs: list[BareStart] = []
     for turn in range(samples + WARM_UPS):
-        mine = await _start(visitor, image, engines)
-        bares = await bare.start()
+        # Who goes first changes with each turn, so that neither always follows the other's work.
+        if turn % 2:
+            bares = await bare.start()
+            mine = await _start(visitor, image, engines)
+        else:
+            mine = await _start(visitor, image, engines)
+            bares = await bare.start()
         if turn >= WARM_UPS:
             ours.append(mine)
             theirs.append(bares)
