@@ -5,6 +5,8 @@ from typing import Any
 
 from api import errors
 from infra.generations import GenerationRecord
+from infra.generations.doubts import Doubt, Evidence
+from workflows.contracts.evidence import Finding, Source
 from workflows.contracts.failures import Code, Failure
 from workflows.contracts.generation import CancelReply
 from workflows.contracts.states import CreditStatus, Phase, Status
@@ -16,6 +18,17 @@ _ENDED: dict[Status, Failure] = {
     Status.EXPIRED: Failure(code=Code.EXPIRED, message="It had not started before its deadline."),
 }
 """Shown when a record carries no failure of its own."""
+_SAID = {
+    (Source.HOST, Finding.FINISHED): "The run finished.",
+    (Source.HOST, Finding.FAILED): "The run gave no result.",
+    (Source.HOST, Finding.CANCELED): "The run was stopped.",
+    (Source.HOST, Finding.UNKNOWN): "The card's host can't say.",
+    (Source.HOST, Finding.NO_WORD): "The card's host gave no answer.",
+    (Source.STORE, Finding.FINISHED): "All results are stored.",
+    (Source.STORE, Finding.UNKNOWN): "Not all results are stored.",
+    (Source.STORE, Finding.NO_WORD): "The store gave no answer.",
+    (Source.OPERATOR, Finding.DECIDED): "An operator decided.",
+}
 
 
 def headers(record: GenerationRecord) -> dict[str, str]:
@@ -62,11 +75,13 @@ def generation(record: GenerationRecord, *, content_url: str) -> dict[str, Any]:
     if record.status is Status.PENDING and record.phase in {Phase.WAITING, Phase.PLACED}:
         answer["expires_at"] = record.expires_at.isoformat()
     if record.credit_status is CreditStatus.UNKNOWN:
-        answer["unknown"] = _unknown(record)
+        answer["unknown"] = unknown(record)
+    if record.credit_status is CreditStatus.RELEASED and record.doubt is not None:
+        answer |= _late(record.doubt)
     failure = failure_of(record)
     if failure is not None:
         answer["error"] = errors.body(failure, operation_id=record.request.operation_id, task_id=record.task_id)
-    if record.status is Status.COMPLETED and record.credit_status is CreditStatus.SETTLED:
+    if record.status is Status.COMPLETED:
         answer["data"] = [
             {
                 "url": f"{content_url}?index={artifact.index}",
@@ -134,14 +149,32 @@ def _compute(record: GenerationRecord) -> dict[str, Any] | None:
     }
 
 
-def _unknown(record: GenerationRecord) -> dict[str, Any]:
+def unknown(record: GenerationRecord) -> dict[str, Any]:
+    """Of an outcome that nobody knows: what is held, since when, what is being done, and until when."""
+    doubt = record.doubt or Doubt()
     return {
+        "credits": record.price_credits,
         "since": _iso(record.unknown_since),
         "reason": record.unknown_reason,
         "awaiting": record.awaiting,
         "next_look_at": _iso(record.next_look_at),
         "resolve_by": _iso(record.resolve_by),
+        "raised": record.raised,
+        "looks": doubt.looks,
+        "last_evidence": evidence(doubt.last) if doubt.last is not None else None,
     }
+
+
+def evidence(last: Evidence) -> dict[str, Any]:
+    """An answer about a run, in public words: what hosts and operators said themselves is for operators."""
+    return {"at": last.at.isoformat(), "source": last.source.value, "said": _SAID[last.source, last.finding]}
+
+
+def _late(doubt: Doubt) -> dict[str, Any]:
+    """Of one released without an outcome: until when a result would still be delivered, free of charge."""
+    if doubt.late_until is None:
+        return {}
+    return {"late": {"until": _iso(doubt.late_until), "next_look_at": _iso(doubt.late_next_look_at)}}
 
 
 def _iso(moment: datetime | None) -> str | None:

@@ -16,7 +16,7 @@ from api.errors import ApiError, refuse
 from infra.generations import ArtifactRecord, GenerationRecord
 from infra.storage.store import BlobMissingError, BlobStore
 from workflows.contracts.failures import Code, Failure
-from workflows.contracts.states import CreditStatus, Status
+from workflows.contracts.states import Status
 
 _SUFFIXES = {"image/png": "png", "image/jpeg": "jpg", "image/webp": "webp", "video/mp4": "mp4"}
 _BASE64_GROUP = 3
@@ -37,7 +37,7 @@ def deliverable(record: GenerationRecord, index: int) -> ArtifactRecord:
     status = record.credit_status.value
     if record.status is Status.PENDING:
         raise _about(refuse(Code.TASK_NOT_FINISHED, "The task has no result yet.", **about), status)
-    if record.status is not Status.COMPLETED or record.credit_status is not CreditStatus.SETTLED:
+    if record.status is not Status.COMPLETED:  # then its credits are settled, or back and it came late
         raise _about(refuse(Code.RESOURCE_NOT_FOUND, "The task ended without a result.", **about), status)
     artifact = next((one for one in record.artifacts if one.index == index), None)
     if artifact is None:

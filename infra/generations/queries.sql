@@ -21,14 +21,16 @@ select holdfast.request_cancel_v1(%(task_id)s, %(reason)s, %(actor)s) as open
 
 -- name: keep
 -- Records artifacts and their blobs; what is there already stays as it is. Answers how many of the artifacts
--- given are recorded just so.
-with given as (
+-- given are recorded just so. The generation's lock keeps its events in the order of their ids.
+with held as materialized (
+    select task_id from generation where task_id = %(task_id)s for no key update
+), given as (
     select task.task_id, (a ->> 'index')::integer as idx, a ->> 'role' as role,
            a #>> '{blob,sha256}' as sha256, a #>> '{blob,mime}' as mime, (a #>> '{blob,size}')::bigint as size,
            (a ->> 'width')::integer as width, (a ->> 'height')::integer as height,
            clock_timestamp() + make_interval(days => coalesce((task.request #>> '{model,content_days}')::integer, 30))
                as expires_at
-    from generation task, jsonb_array_elements(%(artifacts)s::jsonb) a
+    from held join generation task using (task_id), jsonb_array_elements(%(artifacts)s::jsonb) a
     where task.task_id = %(task_id)s and task.account_id = %(account_id)s
 ), bytes as (
     insert into blob (sha256, size, mime, stored_at)
@@ -125,7 +127,7 @@ select g.task_id, g.account_id, g.operation_id, g.request, g.phase, g.status, g.
 from generation g
 left join ticket k on k.task_id = g.task_id
 left join lateral (select card_uuid from lease where task_id = g.task_id and state <> 'offered'
-                   order by offered_at desc, fence desc limit 1) l on true
+                   order by seq desc limit 1) l on true
 left join card c on c.uuid = l.card_uuid
 where g.task_id = %(task_id)s and g.account_id = %(account_id)s
 

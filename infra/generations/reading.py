@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from infra.db import Reader, load
+from infra.generations.doubts import doubt_of
 from infra.generations.records import ArtifactRecord, GenerationRecord, ModelReadiness, OpenGeneration
 from workflows.contracts import timeouts
 
@@ -15,9 +16,10 @@ async def find(reader: Reader, *, account_id: str, task_id: str) -> GenerationRe
     row = await reader.one(_QUERIES["find"], account_id=account_id, task_id=task_id)
     if row is None:
         return None
+    doubt = await doubt_of(reader, task_id) if row["unknown_since"] is not None else None
     standing = {"status": row["status"], "credit_status": row["credit_status"]}
     artifacts = [{**kept, "index": kept["idx"], **standing} for kept in row.pop("artifacts")]
-    return GenerationRecord.model_validate({**row, "artifacts": artifacts})
+    return GenerationRecord.model_validate({**row, "artifacts": artifacts, "doubt": doubt})
 
 
 async def find_artifact(reader: Reader, *, account_id: str, task_id: str, index: int) -> ArtifactRecord | None:

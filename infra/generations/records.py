@@ -5,6 +5,7 @@ from typing import Any
 
 from infra.accounts import Member
 from infra.accounts.keys import ApiKey
+from infra.generations.doubts import Doubt
 from infra.limits import LimitStanding, limit_refusal, standing_refusal
 from workflows.contracts.failures import Code, Failure
 from workflows.contracts.generation import CancelRequest, GenerationRequest
@@ -83,6 +84,7 @@ class GenerationRecord(Message):
         eta_s: Seconds until it is expected to start, when that was last told; None when it can't be told.
         why_not_yet: Why it still waits, in sentences for people.
         version: Rises with each change.
+        doubt: What was looked at; None of one whose outcome was never in doubt.
     """
 
     task_id: str
@@ -115,6 +117,7 @@ class GenerationRecord(Message):
     why_not_yet: tuple[str, ...] = ()
     version: int
     refused: tuple[RefusedOutput, ...] = ()
+    doubt: Doubt | None = None
 
     @property
     def partial(self) -> Partial | None:

@@ -59,18 +59,20 @@ where sha256 = %(sha256)s and not exists (select from artifact where sha256 = %(
 select account_id, operation_id from generation where task_id = %(task_id)s;
 
 -- name: drop_stale_claims
--- Claims of requests that ended long ago: their generation is over, or never came to be.
+-- Claims of requests that ended long ago: their generation is over, or never came to be. What a host left of one
+-- that was released without an outcome is kept for as long as its result is looked for.
 delete from upload u
 where u.stored_at < clock_timestamp() - %(age)s
-  and not exists (select from generation g where g.account_id = u.account_id
-                  and g.operation_id = u.operation_id and g.status = 'pending');
+  and not exists (select from generation g where g.account_id = u.account_id and g.operation_id = u.operation_id
+                  and (g.status = 'pending' or holdfast.is_looked_for_v1(g.task_id)));
 
 -- name: stale_claims
 -- How many claims of requests that ended long ago, and inputs past their time, there are.
 select (select count(*) from upload u
         where u.stored_at < clock_timestamp() - %(claim_age)s
           and not exists (select from generation g where g.account_id = u.account_id
-                          and g.operation_id = u.operation_id and g.status = 'pending'))
+                          and g.operation_id = u.operation_id
+                          and (g.status = 'pending' or holdfast.is_looked_for_v1(g.task_id))))
      + (select count(*) from input_use i join generation g on g.task_id = i.task_id
         where g.finished_at < clock_timestamp() - %(input_age)s);
 
