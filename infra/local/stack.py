@@ -35,7 +35,7 @@ def with_stack(settings: Settings, ports: Ports | None = None) -> Settings:
     if settings.temporal_address is None:
         filled["temporal_address"] = f"127.0.0.1:{ports.temporal}"
         filled["temporal_ui_url"] = settings.temporal_ui_url or f"http://127.0.0.1:{ports.temporal_ui}"
-    for name in ("session_secret", "signing_secret", "host_token"):
+    for name in ("session_secret", "signing_secret", "host_token", "receipt_key"):
         if not getattr(settings, name).get_secret_value():
             filled[name] = SecretStr(kept[name])
     return settings.model_copy(update=filled)

@@ -11,9 +11,11 @@ from infra import accounts, ledger
 from infra.accounts import Role
 from infra.db import Database, DatabaseTrouble
 from infra.ledger import AccountKind
+from workers.cli import keys
 from workers.cli.console import fail, results, with_database
 
 group = typer.Typer(help="Local accounts and their credits.", no_args_is_help=True)
+group.add_typer(keys.group, name="key")
 
 
 @group.command()

@@ -29,6 +29,7 @@ COMMANDS = {
 GROUPS = {
     "account": ("workers.cli.accounts", "group"),
     "ledger": ("workers.cli.ledger", "group"),
+    "receipt": ("workers.cli.receipts", "group"),
     "temporal": ("workers.cli.temporal", "group"),
     "bench": ("workers.cli.bench", "bench"),
     "drill": ("workers.cli.drill", "drill"),
