@@ -7,6 +7,8 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp
 
 from api import errors, health
+from api.admin import accounts, sweep
+from api.admin import generations as admin
 from api.auth import login
 from api.auth.sessions import Sessions
 from api.auth.throttle import Throttle
@@ -41,6 +43,9 @@ ROUTERS = (
     partner.router,
     blobs.router,
     hosts.router,
+    admin.router,
+    accounts.router,
+    sweep.router,
 )
 
 

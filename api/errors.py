@@ -12,6 +12,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
+from infra import metrics
 from infra.db import DatabaseAway
 from infra.storage.store import StoreAwayError
 from infra.temporal.connection import TemporalNotConfiguredError
@@ -105,6 +106,7 @@ def response(error: ApiError, *, legacy_credit_status: bool = False) -> JSONResp
     """The whole answer for an error."""
     failure = error.failure
     verdict = VERDICTS[failure.code]
+    metrics.count("api_errors", code=failure.code.value)
     status = verdict.http_status
     if legacy_credit_status and failure.code is Code.INSUFFICIENT_CREDITS:
         status = HTTPStatus.TOO_MANY_REQUESTS

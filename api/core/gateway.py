@@ -7,10 +7,12 @@ from typing import Protocol
 from temporalio.client import Client
 from temporalio.service import RPCError
 
+from infra.operators import Courses, ServerCourses
 from infra.settings import Settings
-from infra.temporal import generations
+from infra.temporal import generations, sweeping
 from infra.temporal.connection import TemporalNotConfiguredError, connect
 from workflows.contracts.generation import Admission, CancelReply, CancelRequest, GenerationRequest
+from workflows.contracts.sweep import SweepOrder, SweepReport
 
 HEALTH_S = 0.5
 _NO_ANSWER = (RPCError, RuntimeError, TemporalNotConfiguredError)
@@ -30,6 +32,14 @@ class Generations(Protocol):
 
     async def reachable(self) -> bool:
         """Whether the workflow server answers."""
+        ...
+
+    async def courses(self) -> Courses:
+        """What operators ask of workflows."""
+        ...
+
+    async def sweep(self, order: SweepOrder) -> SweepReport | None:
+        """Sweep now; None when that takes longer than somebody waits."""
         ...
 
 
@@ -57,6 +67,14 @@ class TemporalGenerations:
                 return await client.service_client.check_health(timeout=timedelta(seconds=HEALTH_S))
         except (TimeoutError, *_NO_ANSWER):
             return False
+
+    async def courses(self) -> Courses:
+        """Those of the server."""
+        return ServerCourses(await self._connected())
+
+    async def sweep(self, order: SweepOrder) -> SweepReport | None:
+        """See `infra.temporal.sweeping.sweep_now`."""
+        return await sweeping.sweep_now(await self._connected(), order)
 
     async def _connected(self) -> Client:
         if self._client is None:

@@ -20,6 +20,8 @@ class Topic(StrEnum):
     """A workflow is offered a card. The payload is an `AcceptLease`; the key is the lease's id."""
     CLOSED = "generation.closed"
     """A generation ended. The payload has task_id, account_id, status, credit_status, charged."""
+    DELIVERED_LATE = "generation.delivered_late"
+    """A result was found after a release; the payload is as that of a generation that ended."""
 
 
 class OutboxRow(Message):

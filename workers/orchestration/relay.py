@@ -5,7 +5,7 @@ import asyncio
 import structlog
 from temporalio.client import Client
 
-from infra import leases, outbox
+from infra import leases, metrics, outbox
 from infra.db import Database
 from infra.temporal import generations
 from workers.orchestration.loop import Loop
@@ -49,7 +49,8 @@ class OutboxRelay(Loop):
     async def _deliver(self, row: outbox.OutboxRow) -> str | None:
         """Deliver one; the error when it has to be tried again."""
         if row.topic is not outbox.Topic.ASSIGNED:
-            return None  # `generation.closed` is recorded for subscribers; there are none to carry it to
+            _count(row)
+            return None  # the others are recorded for subscribers; there are none to carry them to
         order = AcceptLease.model_validate(row.payload)
         try:
             await generations.assign(self._client, order.task_id, order.lease)
@@ -58,3 +59,14 @@ class OutboxRelay(Loop):
         except generations.TemporalAway as error:
             return str(error)
         return None
+
+
+def _count(row: outbox.OutboxRow) -> None:
+    """Each message is delivered once by all relays together, unless one dies in the middle of a batch."""
+    if row.topic is outbox.Topic.CLOSED:
+        metrics.count(
+            "generations_closed", status=row.payload["status"], credit_status=row.payload["credit_status"]
+        )
+        metrics.count("credits_charged", row.payload["charged"])
+    elif row.topic is outbox.Topic.DELIVERED_LATE:
+        metrics.count("generations_delivered_late")

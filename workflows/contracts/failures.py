@@ -70,6 +70,13 @@ class Code(StrEnum):
     EXPIRED = "expired"
     ADMISSION_LAPSED = "admission_lapsed"
     OUTCOME_UNKNOWN = "outcome_unknown"
+    ACCOUNT_UNKNOWN = "account_unknown"
+    AMOUNT_OUT_OF_RANGE = "amount_out_of_range"
+    REASON_MISSING = "reason_missing"
+    NOTHING_TO_RESOLVE = "nothing_to_resolve"
+    ALREADY_FINAL = "already_final"
+    DECISION_PENDING = "decision_pending"
+    ADJUSTMENT_EXCEEDED = "adjustment_exceeded"
 
 
 VERDICTS: dict[Code, Verdict] = {
@@ -113,6 +120,17 @@ VERDICTS: dict[Code, Verdict] = {
     Code.EXPIRED: Verdict(504, False, Severity.PLATFORM, "Not started before its deadline."),
     Code.ADMISSION_LAPSED: Verdict(504, True, Severity.PLATFORM, "The caller gave up before the hold."),
     Code.OUTCOME_UNKNOWN: Verdict(502, False, Severity.OPERATOR, "The engine may or may not have run."),
+    Code.ACCOUNT_UNKNOWN: Verdict(404, False, Severity.CALLER, "No such account that pays."),
+    Code.AMOUNT_OUT_OF_RANGE: Verdict(
+        400, False, Severity.CALLER, "An amount is no whole number within its bounds."
+    ),
+    Code.REASON_MISSING: Verdict(400, False, Severity.CALLER, "What an operator does needs a reason."),
+    Code.NOTHING_TO_RESOLVE: Verdict(409, False, Severity.CALLER, "The outcome isn't in doubt."),
+    Code.ALREADY_FINAL: Verdict(409, False, Severity.CALLER, "It is over; what was booked stays."),
+    Code.DECISION_PENDING: Verdict(409, True, Severity.CALLER, "It is decided, and being carried out."),
+    Code.ADJUSTMENT_EXCEEDED: Verdict(
+        409, False, Severity.CALLER, "More than the generation was charged would be given back."
+    ),
 }
 
 
