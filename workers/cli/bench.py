@@ -35,3 +35,16 @@ def overhead_command(
     plan = Plan(frozenset(only or Part), samples, pairs, seconds, idle_seconds)
     figures = asyncio.run(overhead(stack_settings(), plan, lambda text: steps.print(f"[dim]{text}[/]")))
     conclude(Report(figures), as_json=as_json)
+
+
+@bench.command("placement")
+def placement_command(
+    *,
+    samples: Annotated[int, typer.Option(min=10, help="Admissions of each kind.")] = 200,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """A lease beside an admission alone, and the decision at four sizes. Needs no running stack; half a minute."""
+    from workers.bench.placement import placement  # noqa: PLC0415 - as above
+
+    figures = placement(samples, lambda text: steps.print(f"[dim]{text}[/]"))
+    conclude(Report(figures), as_json=as_json)

@@ -1,0 +1,30 @@
+-- name: cards
+-- Every card that was heard of within the last day, in a stable order.
+select c.uuid, c.label, c.gpu_model, c.engines, c.capabilities, c.vram_total_mib, c.vram_free_mib, c.foreign_mib,
+       c.resident_names, c.telemetry, c.cordoned, c.quarantined_at is not null as quarantined, c.quarantine_reason,
+       c.last_report_at <= clock_timestamp() - %(fresh)s as silent,
+       c.lease_id is not null or c.running_task is not null or c.settled_fence < c.fetched_fence as busy,
+       extract(epoch from c.free_at - clock_timestamp())::float8 as free_in_s, g.model_id as running_model
+from card c
+left join lease l on l.id = c.lease_id
+left join generation g on g.task_id = l.task_id
+where c.last_report_at > clock_timestamp() - interval '1 day'
+order by c.host, c.label, c.uuid
+
+-- name: workload
+-- What runs and waits, by model.
+select model_id, count(*) filter (where not waits) as running, count(*) filter (where waits) as waiting,
+       coalesce(max(extract(epoch from clock_timestamp() - since)) filter (where waits), 0)::float8 as longest_wait_s
+from (select g.model_id, false as waits, null::timestamptz as since
+      from lease l join generation g on g.task_id = l.task_id where l.state = 'accepted'
+      union all
+      select model_id, true, enqueued_at from ticket) work
+group by model_id order by model_id
+
+-- name: mine
+-- What one account has on cards and in the queue.
+select (select count(*) from lease l join generation g on g.task_id = l.task_id
+        where l.state = 'accepted' and g.account_id = %(account_id)s) as running,
+       (select count(*) from ticket where account_id = %(account_id)s) as waiting,
+       coalesce((select weight from account_share where account_id = %(account_id)s), 1)::float8 as weight,
+       (select on_cards_max from account_share where account_id = %(account_id)s) as on_cards_max
