@@ -48,25 +48,20 @@ def failure_of(record: GenerationRecord) -> Failure | None:
 
 
 def accepted(record: GenerationRecord) -> dict[str, Any]:
-    """The answer to a creation."""
-    answer: dict[str, Any] = {
-        "id": record.task_id,
-        "status": _status(record.status),
-        "created": _seconds(record.created_at),
-    }
-    compute = _compute(record)
-    if compute is not None:
-        answer["compute"] = compute
-    return answer
+    """The answer to a creation: what can't change, so that a repetition has the same bytes, also after the end."""
+    return {"id": record.task_id, "status": Status.PENDING.value, "created": _seconds(record.created_at)}
 
 
 def generation(record: GenerationRecord, *, content_url: str) -> dict[str, Any]:
     """The answer to a query. `content_url` is the task's content address on the caller's surface."""
-    answer = accepted(record)
+    answer = accepted(record) | {"status": standing(record.status)}
+    compute = _compute(record)
+    if compute is not None:
+        answer["compute"] = compute
     answer["phase"] = record.phase.value
     answer["credits"] = credits_of(record)
     if record.phase is Phase.RUNNING and record.fraction is not None:
-        answer["progress"] = round(min(record.fraction, 0.99), 3)  # 1 only once the result is stored
+        answer["progress"] = progress(record.fraction)
     if record.queue_ahead is not None:
         answer["queue"] = {
             "position": record.queue_ahead + 1,
@@ -131,7 +126,12 @@ def _released(record: GenerationRecord) -> int:
     return record.price_credits - record.charged_credits if record.status.is_final else 0
 
 
-def _status(status: Status) -> str:
+def progress(fraction: float) -> float:
+    """How far a run is; 1 only once the result is stored."""
+    return round(min(fraction, 0.99), 3)
+
+
+def standing(status: Status) -> str:
     """Three words for clients; `error.code` tells a cancel or an expiry from a failure."""
     return status.value if status in {Status.PENDING, Status.COMPLETED} else Status.FAILED.value
 

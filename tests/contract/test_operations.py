@@ -28,14 +28,6 @@ async def test_a_creation_answers_with_its_task(world: World, user: User) -> Non
     assert world.spooled() == []
 
 
-async def test_twenty_at_once_are_one_task(world: World, user: User) -> None:
-    answers = await asyncio.gather(*(world.create(user, "op-1") for _ in range(20)))
-
-    assert {answer.status_code for answer in answers} == {202}
-    assert len({answer.text for answer in answers}) == 1
-    assert (await world.balance(user)).held == 2
-
-
 async def test_two_bodies_at_once_are_one_task_and_one_conflict(world: World, user: User) -> None:
     answers = await asyncio.gather(world.create(user, "op-1", scale="2"), world.create(user, "op-1", scale="4"))
 
@@ -94,15 +86,73 @@ async def test_another_accounts_same_operation_is_another_task(world: World, use
     assert first.json()["id"] != second.json()["id"]
 
 
-async def test_after_the_end_the_same_operation_answers_the_same_task(world: World, user: User) -> None:
+@pytest.mark.parametrize("end", ["waiting", "running", "completed", "failed", "retention over"])
+async def test_a_repetition_has_the_first_answers_bytes_whatever_became_of_it(
+    world: World, user: User, end: str
+) -> None:
+    if end == "running":
+        await world.uncordon()
     first = await world.create(user, "op-1")
-    await world.complete(user, first.json()["id"])
+    match end:
+        case "completed" | "retention over":
+            await world.complete(user, first.json()["id"])
+        case "failed":
+            await world.fail(first.json()["id"])
+    if end == "retention over":
+        await world.expire_artifacts()
     again = await world.create(user, "op-1")
 
-    assert (again.status_code, again.json()["id"]) == (202, first.json()["id"])
-    assert again.json()["status"] == "completed"
-    assert again.headers["x-ic-credit-status"] == "settled"
+    assert (again.status_code, again.content) == (202, first.content)
+    standing = {"waiting": "held", "running": "held", "failed": "released"}.get(end, "settled")
+    assert again.headers["x-ic-credit-status"] == standing, "the header tells where it stands"
     assert len(world.workflows.admitted) == 1
+
+
+async def test_sixty_four_at_once_are_one_hold_and_one_answer(world: World, user: User) -> None:
+    answers = await asyncio.gather(*(world.create(user, "op-1") for _ in range(64)))
+
+    assert {(answer.status_code, answer.content) for answer in answers} == {(202, answers[0].content)}
+    assert {answer.headers["x-ic-credit-status"] for answer in answers} == {"held"}
+    assert (await world.balance(user)).held == 2
+
+
+async def test_a_synchronous_repetition_has_the_first_answers_bytes(world: World, user: User) -> None:
+    files = [("image", ("in.png", png(), "image/png"))]
+
+    async def sent() -> httpx.Response:
+        return await world.post_edit(user, "op-1", files=files, path="/images/edits")
+
+    waiting = asyncio.create_task(sent())
+    await eventually(lambda: world.workflows.answers, what="the admission")
+    await world.complete(user, world.workflows.admitted[0].task_id)
+    first = await waiting
+    again = await sent()
+    as_task = await world.create(user, "op-1")
+
+    assert (first.status_code, again.status_code, again.content) == (200, 200, first.content)
+    assert again.json()["created"] == as_task.json()["created"]
+    assert (await world.balance(user)).spent == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "param"),
+    [({"scale": "4"}, "scale"), ({"mode": "photo"}, "mode"), ({"picture": "other"}, "image[0]")],
+)
+@pytest.mark.parametrize("ended", [False, True])
+async def test_another_body_is_a_conflict_that_names_its_field_before_and_after_the_end(
+    world: World, user: User, changes: dict[str, str], param: str, *, ended: bool
+) -> None:
+    task_id = (await world.create(user, "op-1")).json()["id"]
+    if ended:
+        await world.complete(user, task_id)
+    fields = {name: value for name, value in changes.items() if name != "picture"}
+    answer = await world.create(user, "op-1", png(seed=7) if "picture" in changes else None, **fields)
+
+    error = answer.json()["error"]
+    assert (answer.status_code, error["code"], error["param"]) == (409, "operation_conflict", param)
+    assert (error["task_id"], error["operation_id"]) == (task_id, "op-1")
+    assert f"`{param}`" in error["message"]
+    assert (await world.balance(user)).held + (await world.balance(user)).spent == 2
 
 
 async def test_a_refusal_does_not_use_the_operation_up(world: World) -> None:
