@@ -31,10 +31,11 @@ class Candidate(Message):
 
 
 class Unproven(Message):
-    """A model without a passed canary on a card that is alive.
+    """A model without a passed canary on a card that is alive, or a card in quarantine.
 
     Attributes:
         model_id: The model.
+        card_uuid: The card, of which the canary is asked.
         boot_id: The card's present agent; a new agent has to prove itself anew.
         operation_prefix: Of this pair's canaries; the number of the try follows.
         ended: Tries that ended.
@@ -43,6 +44,7 @@ class Unproven(Message):
     """
 
     model_id: str
+    card_uuid: str
     boot_id: str
     operation_prefix: str
     ended: int

@@ -1,13 +1,14 @@
 -- name: unproven
--- Models and live cards, fit for each other, without a passed canary under the card's present agent; with what
--- is known of the tries so far.
-select m.model_id, c.boot_id, p.operation_prefix,
+-- Models and live cards, fit for each other, without a passed canary under the card's present agent, and cards in
+-- quarantine, which come back by one; with what is known of the tries so far. A quarantine begins its own count.
+select m.model_id, c.uuid as card_uuid, c.boot_id, p.operation_prefix,
        t.ended, t.open, clock_timestamp() - t.last_ended_at as since_last
 from card c
 cross join unnest(%(models)s::text[], %(digests)s::text[], %(capabilities)s::text[], %(engines)s::text[])
     as m (model_id, digest, capability, engine)
 cross join lateral (
-    select format('canary:%%s:%%s:%%s:', m.model_id, left(m.digest, 12), c.boot_id) as operation_prefix
+    select format('canary:%%s:%%s:%%s:%%s:%%s', m.model_id, left(m.digest, 12), left(md5(c.uuid), 8), c.boot_id,
+                  coalesce(extract(epoch from c.quarantined_at)::bigint || ':', '')) as operation_prefix
 ) as p
 cross join lateral (
     select count(*) filter (where g.status <> 'pending') as ended,
@@ -18,7 +19,7 @@ cross join lateral (
 ) as t
 where c.last_report_at > clock_timestamp() - %(fresh)s and not c.cordoned
   and m.capability = any (c.capabilities) and m.engine = any (c.engines)
-  and not exists (
+  and (c.quarantined_at is not null or not exists (
       select from model_readiness r
-      where r.model_id = m.model_id and r.digest = m.digest and r.card_uuid = c.uuid and r.boot_id = c.boot_id)
+      where r.model_id = m.model_id and r.digest = m.digest and r.card_uuid = c.uuid and r.boot_id = c.boot_id))
 order by m.model_id, c.uuid

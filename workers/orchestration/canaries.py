@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import tempfile
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
@@ -103,7 +104,8 @@ class Canaries(Loop):
             return False
         try:
             await self._open_account()
-            request = await self._request(operation_id, planned, facts, await self._put(picture, operation_id))
+            sha256 = await self._put(picture, operation_id)
+            request = await self._request(operation_id, _on_card(planned, missing.card_uuid), facts, sha256)
             admission = await generations.admit(self._client, request)
         except (generations.GenerationCallError, StoreAwayError) as error:
             log.warning("canary put off", model=entry.manifest.id, reason=str(error))
@@ -177,6 +179,15 @@ class Canaries(Loop):
             expires_at=now + timedelta(seconds=planned.wait_s_max),
             is_canary=True,
         )
+
+
+def _on_card(planned: Plan, card_uuid: str) -> Plan:
+    """The same, asked of one card: any other would prove nothing about it."""
+    needs = planned.snapshot.placement
+    if needs is None:
+        raise AssertionError(f"the plan of {planned.snapshot.model_id} says nothing of placement")
+    placement = needs.model_copy(update={"only_card": card_uuid})
+    return replace(planned, snapshot=planned.snapshot.model_copy(update={"placement": placement}))
 
 
 def _is_due(missing: canaries.Unproven) -> bool:

@@ -40,6 +40,7 @@ class PlacementNeeds(Message):
         cards: Cards of one host that it needs at the same time.
         priority: `interactive`, `standard` or `batch`.
         residents: What it uses, in the order of use.
+        only_card: The card that it was asked of, as canaries are; None for all others.
     """
 
     run_s: float
@@ -47,6 +48,7 @@ class PlacementNeeds(Message):
     cards: int = 1
     priority: str = "interactive"
     residents: tuple[ResidentNeed, ...] = ()
+    only_card: str | None = None
 
 
 class ModelSnapshot(Message):
@@ -103,7 +105,6 @@ class GenerationRequest(Message):
         expires_at: A generation not started by then ends released.
         is_canary: True for the house's own minimal request.
         price: How `price_credits` came about, output by output; None in requests of before there were terms.
-        only_card: The card that it was asked of, as canaries are; None for all others.
         made_by: A member's id, `key:` and a key's id, or `house`.
         key_id: The API key that it came with.
     """
@@ -124,7 +125,6 @@ class GenerationRequest(Message):
     expires_at: AwareDatetime
     is_canary: bool = False
     price: PriceTerms | None = None
-    only_card: str | None = None
     made_by: str = ""
     key_id: str | None = None
 

@@ -156,7 +156,7 @@ begin
            (request #>> '{model,vram_budget_mib}')::integer, account_id, admitted_at,
            coalesce(nullif(request #> '{model,placement}', 'null'), '{}') || jsonb_build_object(
                'size_class', size_class(request), 'digest', request #>> '{model,digest}'),
-           (select uuid from card where uuid = request ->> 'only_card')
+           (select uuid from card where uuid = request #>> '{model,placement,only_card}')
     from generation where task_id = p_task
     on conflict (task_id) do nothing;
     perform pg_notify('holdfast_place', 'ticket:' || p_task);
@@ -168,20 +168,21 @@ create function residents_of(p_model jsonb) returns text[] language sql immutabl
     from jsonb_array_elements(coalesce(nullif(p_model #> '{placement,residents}', 'null'), '[]')) r
 $$;
 
--- An idle card that fits, locked; null when none is free, when somebody waits who could use it, or when one card
--- isn't enough. Warm ones first; then the smallest, so that large ones stay for those who need them; then the
+-- An idle card that fits, locked, or for a canary the one that it was asked of; null when none is free, when
+-- somebody waits who could use it, or when one card isn't enough. Warm ones first; then the smallest, so that large ones stay for those who need them; then the
 -- longest idle.
 create or replace function pick_card_v1(p_model jsonb, p_fresh interval) returns card language plpgsql volatile
 set search_path = holdfast, pg_temp as $$
 declare
     v_card  card;
     v_names text[] := residents_of(p_model);
+    v_only  text := p_model #>> '{placement,only_card}';
 begin
     if coalesce((p_model #>> '{placement,cards}')::integer, 1) > 1 then
         return null;
     end if;
     select c.* into v_card from card c
-    where card_is_free(c, p_fresh)
+    where (v_only is null and card_is_free(c, p_fresh) or c.uuid = v_only and card_is_free_for_canary(c, p_fresh))
       and p_model ->> 'capability' = any (c.capabilities)
       and p_model ->> 'engine' = any (c.engines)
       and c.vram_total_mib - c.foreign_mib

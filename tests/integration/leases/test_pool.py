@@ -183,8 +183,8 @@ async def test_a_card_in_quarantine_takes_its_own_canary_and_comes_back_by_it(
     await ways.report("b")
     async with database.transaction() as tx:
         await tx.run(QUARANTINE, uuid="a")
-    canary = request("house", price=0, is_canary=True, only_card="a", model=model(cards=2))
-    await ways.admit(canary)
+    canary = request("house", price=0, is_canary=True, model=model(cards=2, only_card="a"))
+    await ways.admit(canary)  # of two cards, so that it has to be offered
     assert not await offer(database, canary.task_id, "b"), "it was asked of the other card"
     assert await offer(database, canary.task_id, "a")
     async with database.read() as reader:
