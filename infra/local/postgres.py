@@ -160,18 +160,19 @@ class EmbeddedPostgres:
                 connection.execute(f"create database {DATABASE}")
 
     @contextmanager
-    def running(self, log: Path) -> Iterator[None]:
+    def running(self, log: Path, *arguments: str) -> Iterator[None]:
         """Run the server alone, for work on its data; it takes connections when the block begins.
 
         Args:
             log: Where its lines are appended.
+            arguments: Beyond those of `argv`.
 
         Raises:
             PostgresUnusableError: It did not start.
         """
         with log.open("ab") as output:
             process = subprocess.Popen(
-                self.argv(),
+                [*self.argv(), *arguments],
                 env=ENVIRONMENT,
                 stdin=subprocess.DEVNULL,
                 stdout=output,

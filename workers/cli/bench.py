@@ -1,20 +1,16 @@
 """`holdfast bench`: what the platform costs, in numbers."""
 
 import asyncio
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
 import typer
 
 from workers.bench.plan import Part, Plan
-from workers.cli.console import stack_settings, steps
-from workers.cli.report import Report, conclude
+from workers.cli.console import fail, stack_settings, steps
+from workers.cli.report import Figure, Report, conclude
 
 bench = typer.Typer(help="Measure what the platform costs, beside the bare parts.", no_args_is_help=True)
-
-
-@bench.callback()
-def group() -> None:
-    """Keep `overhead` a subcommand while it is the only one."""
 
 
 @bench.command("overhead")
@@ -33,7 +29,7 @@ def overhead_command(
     from workers.bench.overhead import overhead  # noqa: PLC0415 - costs every other command half a second
 
     plan = Plan(frozenset(only or Part), samples, pairs, seconds, idle_seconds)
-    figures = asyncio.run(overhead(stack_settings(), plan, lambda text: steps.print(f"[dim]{text}[/]")))
+    figures = asyncio.run(overhead(stack_settings(), plan, _tell))
     conclude(Report(figures), as_json=as_json)
 
 
@@ -46,5 +42,37 @@ def placement_command(
     """A lease beside an admission alone, and the decision at four sizes. Needs no running stack; half a minute."""
     from workers.bench.placement import placement  # noqa: PLC0415 - as above
 
-    figures = placement(samples, lambda text: steps.print(f"[dim]{text}[/]"))
+    figures = placement(samples, _tell)
     conclude(Report(figures), as_json=as_json)
+
+
+@bench.command("ledger")
+def ledger_command(
+    *,
+    check: Annotated[
+        bool, typer.Option("--check", help="Take random steps and compare all with a model, instead of measuring.")
+    ] = False,
+    operations: Annotated[int, typer.Option(min=100, help="Steps of the check.")] = 100_000,
+    clients: Annotated[int, typer.Option(min=1, help="At once, on each side.")] = 8,
+    rounds: Annotated[int, typer.Option(min=1, help="Turns of each side.")] = 5,
+    seconds: Annotated[int, typer.Option(min=1, help="Length of a turn.")] = 4,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Holds and settlements beside `pgbench -N`, on a Postgres of the bench's own. Takes about two minutes."""
+    if check:
+        conclude(Report(_check(operations, _tell)), as_json=as_json)
+    from workers.bench.ledger import LedgerPlan, ledger  # noqa: PLC0415 - as above
+
+    conclude(Report(ledger(LedgerPlan(clients, rounds, seconds), _tell)), as_json=as_json)
+
+
+def _check(operations: int, tell: Callable[[str], None]) -> Sequence[Figure]:
+    try:
+        from workers.bench.money.check import check  # noqa: PLC0415 - Hypothesis comes with the extra `dev`
+    except ModuleNotFoundError as missing:
+        fail(f"The check needs {missing.name}.", "Install it: pip install 'holdfast[dev]'")
+    return check(operations, tell)
+
+
+def _tell(text: str) -> None:
+    steps.print(f"[dim]{text}[/]")

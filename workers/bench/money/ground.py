@@ -197,6 +197,11 @@ class Ground:
         async with self._database.single_statement() as tx:
             await leases.lapse(tx)
 
+    async def tally(self) -> dict[str, int]:
+        """How often what happened."""
+        async with self._database.read() as reader:
+            return {row["what"]: row["times"] for row in await reader.all(QUERIES["tally"])}
+
     async def order_of_holds(self, task_ids: list[str]) -> list[str]:
         """In which order they got their holds."""
         async with self._database.read() as reader:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
@@ -32,6 +33,7 @@ class Holds(RuleBasedStateMachine):
     """One database, two accounts, two cards."""
 
     scratch: ClassVar[Scratch]
+    happened: ClassVar[Counter[str]] = Counter()
 
     @initialize()
     def begin(self) -> None:
@@ -48,6 +50,7 @@ class Holds(RuleBasedStateMachine):
     def teardown(self) -> None:
         """Leave the database behind."""
         if hasattr(self, "place"):
+            self.happened.update(self.run(self.ground.tally()))
             self.scratch.leave(self.place)
 
     def run(self, coroutine: Any) -> Any:

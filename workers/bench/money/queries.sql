@@ -98,3 +98,24 @@ select expire_lots_v1(null, 1000) as lots
 -- name: offer
 -- Offers a card.
 select offer_v1(%(task_id)s, %(card_uuid)s, interval '5 s', interval '2 s') is not null as offered
+
+-- name: tally
+-- What happened in a life, so that a run which only looked on is seen.
+select kind || coalesce(' ' || cause, '') as what, count(*) as times from transfer group by 1
+union all
+select 'settled in part', count(*) from generation where credit_status = 'settled' and charged_credits < price_credits
+union all
+select 'adjusted ' || case when credit_account = 'revenue' then 'a generation downwards' else 'a generation upwards' end,
+       count(*) from transfer where cause = 'adjustment' and refers_to is not null group by 1
+union all
+select 'delivered late', count(*) from generation where late_at is not null
+union all
+select 'unknown', count(*) from generation where unknown_since is not null
+union all
+select 'resolved by an operator', count(*) from operator_act where act = 'resolve'
+union all
+select 'refused ' || (refusal ->> 'code'), count(*) from operation where refusal is not null group by 1
+union all
+select 'drawn from lots', count(*) from lot_draw
+union all
+select 'leases', count(*) from lease
