@@ -13,8 +13,9 @@ from api.auth import login
 from api.auth.sessions import Sessions
 from api.auth.throttle import Throttle
 from api.canvas import credits as credit
-from api.canvas import edits, models, quotes, receipts, tasks
+from api.canvas import edits, events, models, quotes, receipts, tasks
 from api.core.background import Background
+from api.core.followers import Followers
 from api.core.gateway import Generations, TemporalGenerations
 from api.core.known import KnownPictures
 from api.core.readiness import Readiness
@@ -36,6 +37,7 @@ ROUTERS = (
     health.router,
     login.router,
     tasks.router,
+    events.router,
     models.router,
     quotes.router,
     credit.router,
@@ -94,6 +96,7 @@ def _parts(settings: Settings, generations: Generations, models_served: Catalog)
         readiness=Readiness(database),
         known=KnownPictures(),
         background=Background(),
+        followers=Followers(database),
         signer=_signer(settings),
     )
 
@@ -112,6 +115,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
     finally:
         await parts.background.close()
+        await parts.followers.close()
         parts.decoder.close()
         await parts.database.close()
         parts.spool.close()

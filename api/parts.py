@@ -7,6 +7,7 @@ from fastapi import Request
 from api.auth.sessions import Sessions
 from api.auth.throttle import Throttle
 from api.core.background import Background
+from api.core.followers import Followers
 from api.core.gateway import Generations
 from api.core.known import KnownPictures
 from api.core.readiness import Readiness
@@ -35,6 +36,7 @@ class Parts:
     readiness: Readiness
     known: KnownPictures
     background: Background
+    followers: Followers
     signer: Signer | None
     """Of receipts; None where no key was given."""
 

@@ -8,6 +8,7 @@ import json
 import uuid
 
 import structlog
+from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from api import errors
@@ -21,6 +22,15 @@ HEAD_S_MAX = 20.0
 """From a connection's or a request's first byte to the end of its head."""
 
 
+_LEAVING = "holdfast.leaving"
+
+
+def leaving_of(scope: Scope) -> asyncio.Event:
+    """Set when this process begins to leave: an answer without an end of its own ends then."""
+    leaving = scope.get("extensions", {}).get(_LEAVING, {}).get("event")
+    return leaving if isinstance(leaving, asyncio.Event) else asyncio.Event()
+
+
 class Wire(HttpToolsProtocol):
     """The server's protocol with bounds for heads, and with its refusals in our shape."""
 
@@ -30,6 +40,7 @@ class Wire(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as the base has it
         """A connection that says nothing is closed, too."""
         super().connection_made(transport)
+        self._leaving = asyncio.Event()
         self._begin_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -57,6 +68,13 @@ class Wire(HttpToolsProtocol):
         """It is whole."""
         self._end_head()
         super().on_headers_complete()
+        # The application's task was only made and begins after this.
+        self.scope.setdefault("extensions", {})[_LEAVING] = {"event": self._leaving}
+
+    def shutdown(self) -> None:
+        """Tell whoever answers without an end."""
+        self._leaving.set()
+        super().shutdown()
 
     def _begin_head(self) -> None:
         self._end_head()

@@ -5,12 +5,13 @@ from fastapi.routing import APIRoute
 from starlette.routing import Route
 
 from api.canvas import credits as credit
-from api.canvas import edits, models, quotes, receipts, tasks
+from api.canvas import edits, events, models, quotes, receipts, tasks
 from api.core.surface import CANVAS, PARTNER
 
 _MIRRORED = (
     edits.router,  # first, as on the canvas
     tasks.router,
+    events.router,
     models.router,
     quotes.router,
     credit.router,

@@ -24,6 +24,11 @@ class Evidence(Message):
     source: Source
     finding: Finding
 
+    @property
+    def is_a_look(self) -> bool:
+        """Whether somebody was asked; a decision is kept among the answers, and is none."""
+        return self.source is not Source.OPERATOR
+
 
 class Doubt(Message):
     """What is known of an outcome that isn't known, or wasn't when it was released.

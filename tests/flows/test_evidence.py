@@ -1,6 +1,7 @@
 """Which evidence is sought, in which order; what of it is recorded; decisions by signal; late results."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from temporalio.client import WorkflowUpdateFailedError
@@ -16,7 +17,7 @@ from workflows.contracts import names
 from workflows.contracts.states import CancelAnswer, CreditStatus, Decision, RunVerdict, Status
 
 GONE = g.RunOutcome(verdict=RunVerdict.CANCELED, evidence="the engine never had the run")
-BY_MANIFEST = {"resolve_by_s": 1, "release_unknown": True}
+BY_MANIFEST: dict[str, Any] = {"resolve_by_s": 1, "release_unknown": True}
 
 
 async def dies(_script: Script, _order: g.RunOrder) -> g.RunOutcome:
