@@ -16,13 +16,10 @@ from api.deadlines import READ, answer_within
 from api.errors import refuse
 from api.parts import Parts, parts_of
 from infra import operators
-from infra.operators.records import COUNT_MAX, CREDITS_MAX
 from workflows.contracts.failures import Code
 
 _ID = re.compile(r"[\x21-\x7e]{1,64}")
 _CAUSES = ("grant", "top_up", "promotion")
-_COUNTS = ("in_flight", "per_minute")
-_CREDITS = ("credits_per_day", "credits_per_month")
 _MOMENT: TypeAdapter[AwareDatetime] = TypeAdapter(AwareDatetime)
 router = APIRouter(prefix=f"{PREFIX}/accounts")
 
@@ -46,7 +43,7 @@ async def grant(request: Request, operator: Operating, account_id: str) -> Respo
 @router.post("/{account_id}/adjust")
 async def adjust(request: Request, operator: Operating, account_id: str) -> Response:
     """`{credits, reason, task_id?}`: below zero takes credits; once for each operation id."""
-    parts, given = await _given(request, operator, account_id, least=-CREDITS_MAX, takes=("task_id",))
+    parts, given = await _given(request, operator, account_id, least=-operators.CREDITS_MAX, takes=("task_id",))
     if given.task_id is not None:
         with named(Code.TASK_NOT_FOUND):
             async with answer_within(READ), parts.database.read() as reader:
@@ -74,13 +71,12 @@ async def limits(request: Request, operator: Operating, account_id: str) -> Resp
     """All bounds at once, of the account or of its key `key_id`; those left out bound nothing."""
     _check_id(account_id)
     parts, body = parts_of(request), await read_json(request)
-    _refuse_others(body, (*_COUNTS, *_CREDITS, "reason", "key_id"))
+    _refuse_others(body, (*operators.BOUNDS, "reason", "key_id"))
     key_id = _text(body, "key_id")
     wanted: dict[str, int] = {}
-    for name in (*_COUNTS, *_CREDITS):
+    for name, most in operators.BOUNDS.items():
         if body.get(name) is not None:
             with _amounts(name):
-                most = COUNT_MAX if name in _COUNTS else CREDITS_MAX
                 wanted[name] = operators.amount(body[name], name=name, least=0, most=most)
     with named(Code.ACCOUNT_UNKNOWN):
         async with answer_within(READ), parts.database.transaction() as tx:

@@ -7,6 +7,8 @@ from infra.operators.acting import adjust, freeze, grant, set_limits, set_operat
 from infra.operators.courses import Courses, DecisionPending, ServerCourses, decide
 from infra.operators.reading import Acts, acts, brief, find, findings, is_operator, payer, story
 from infra.operators.records import (
+    BOUNDS,
+    CREDITS_MAX,
     Act,
     AmountGiven,
     Brief,
@@ -16,11 +18,14 @@ from infra.operators.records import (
     Story,
     SweepStanding,
     amount,
+    check_limits,
     reason_given,
 )
 from infra.operators.telling import Explanation, explain
 
 __all__ = [
+    "BOUNDS",
+    "CREDITS_MAX",
     "Act",
     "Acts",
     "AmountGiven",
@@ -38,6 +43,7 @@ __all__ = [
     "adjust",
     "amount",
     "brief",
+    "check_limits",
     "decide",
     "explain",
     "find",

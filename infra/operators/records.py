@@ -12,6 +12,13 @@ CREDITS_MAX = 10**12
 """Of one grant or adjustment; far above any price."""
 COUNT_MAX = 100_000
 """Of a limit in generations."""
+BOUNDS = {
+    "in_flight": COUNT_MAX,
+    "per_minute": COUNT_MAX,
+    "credits_per_day": CREDITS_MAX,
+    "credits_per_month": CREDITS_MAX,
+}
+"""Of each limit."""
 REASON_CHARS_MAX = 500
 
 
@@ -184,3 +191,15 @@ def reason_given(value: object) -> str:
     if not isinstance(value, str) or not value.strip() or len(value) > REASON_CHARS_MAX:
         raise ReasonMissing(f"`reason` says why, in 1 to {REASON_CHARS_MAX} characters")
     return value.strip()
+
+
+def check_limits(limits: Limits) -> None:
+    """Every bound that is set is a whole number that can be one.
+
+    Raises:
+        AmountOutOfRange: Naming the bound.
+    """
+    for name, most in BOUNDS.items():
+        value = getattr(limits, name)
+        if value is not None:
+            amount(value, name=name, least=0, most=most)

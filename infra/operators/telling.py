@@ -11,9 +11,9 @@ TEXT_SHOWN_MAX = 40
 """Of a parameter: longer texts are a caller's own words, and are not shown."""
 _SHOWN = (
     "task_id", "account_id", "operation_id", "model_id", "mode", "phase", "status", "credit_status",
-    "price_credits", "charged_credits", "balance_held", "balance_closed", "created_at", "admitted_at", "started_at",
-    "finished_at",
-    "expires_at", "failure", "cancel", "is_canary", "made_by", "key_id", "late_at", "version",
+    "price_credits", "charged_credits", "balance_held", "balance_closed", "created_at", "admitted_at",
+    "started_at", "finished_at", "expires_at", "failure", "cancel", "is_canary", "made_by", "key_id",
+    "late_at", "version",
 )  # fmt: skip
 _UNKNOWN = ("unknown_since", "unknown_reason", "awaiting", "next_look_at", "resolve_by", "raised")
 

@@ -27,7 +27,9 @@ COMMANDS = {
 }
 """Each is a function of its own name in this module."""
 GROUPS = {
-    "account": ("workers.cli.accounts", "group"),
+    "account": ("workers.cli.operating", "account_group"),
+    "operation": ("workers.cli.operations", "group"),
+    "operator": ("workers.cli.operating", "operator_group"),
     "ledger": ("workers.cli.ledger", "group"),
     "receipt": ("workers.cli.receipts", "group"),
     "temporal": ("workers.cli.temporal", "group"),

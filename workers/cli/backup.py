@@ -62,7 +62,7 @@ def _embedded() -> Settings:
     if elsewhere:
         fail(
             f"Only the embedded stack can be backed up so; {' and '.join(elsewhere)} name parts of your own.",
-            "Back those up with their own tools. After restoring any of them: holdfast reconcile",
+            "Back those up with their own tools.\nAfter restoring any of them: holdfast reconcile",
         )
     return settings
 

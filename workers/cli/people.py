@@ -4,9 +4,14 @@ import getpass
 import os
 
 
-def actor() -> str:
-    """Kept with every act: `operator:` and the name that the operating system knows."""
+def name() -> str:
+    """The name that the operating system knows."""
     try:
-        return f"operator:{getpass.getuser()}"
+        return getpass.getuser()
     except (OSError, KeyError):  # a user id without a name, as in containers
-        return f"operator:uid-{os.getuid()}"
+        return f"uid-{os.getuid()}"
+
+
+def actor() -> str:
+    """Kept with every act."""
+    return f"operator:{name()}"
