@@ -23,9 +23,9 @@ class Scope(StrEnum):
     """What a key may do."""
 
     GENERATE = "generate"
-    """Ask for quotes, create and cancel."""
+    """Create and cancel."""
     READ = "read"
-    """Query tasks and models; fetch content and receipts."""
+    """Query tasks and models, ask for quotes, fetch content and receipts."""
     CREDITS = "credits"
     """Read the balance and the statement."""
 
