@@ -24,6 +24,7 @@ class InternalApi:
         width: Its width.
         height: Its height.
         run_s_max: Told with the work.
+        asked: How many results are asked for.
         away: While set, every call fails as a gateway's does.
         stale: While set, leases are refused with this reason.
         stray: While set, another agent owns the card.
@@ -39,6 +40,7 @@ class InternalApi:
     width: int = 40
     height: int = 32
     run_s_max: int = 60
+    asked: int = 1
     away: bool = False
     stale: str | None = None
     stray: bool = False
@@ -99,7 +101,8 @@ class InternalApi:
                     has_alpha=False,
                     bytes_max=10_000_000,
                 ),
-            ),
+            )
+            * self.asked,
             run_s_max=self.run_s_max,
         )
         return httpx.Response(200, text=work.model_dump_json())

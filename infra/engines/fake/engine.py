@@ -70,6 +70,10 @@ class FakeEngine:
         self._tasks: set[asyncio.Task[None]] = set()
         self._dead = False
 
+    def plays(self, *scripts: Script) -> None:
+        """From the next run on, these in turn; the last repeats."""
+        self._scripts = list(scripts)
+
     @property
     def engine(self) -> "FakeEngine":
         """See `EngineKeeper.engine`."""

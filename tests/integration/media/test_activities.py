@@ -5,19 +5,21 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from PIL import Image
 from pydantic import SecretStr
 
 from activities.media import MediaActivities
-from infra.db import Database
+from infra.db import Database, Query
+from infra.db.errors import OnlyGrows
 from infra.generations import ArtifactContradiction
 from infra.media.decoder import Decoder
 from infra.settings import Settings
 from infra.storage.store import BlobStore
 from tests.support.generations import Ways, request
-from tests.support.pictures import png
+from tests.support.pictures import encoded, png
 from workflows.contracts.failures import Code
 from workflows.contracts.generation import Inspection, InspectOrder, KeepOrder
-from workflows.contracts.media import Artifact, BlobRef, MediaContract
+from workflows.contracts.media import Artifact, BlobRef, MediaContract, RefusedOutput
 
 CONTRACT = MediaContract(role="image", mime="image/png", width=64, height=48, has_alpha=False, bytes_max=100_000)
 
@@ -92,3 +94,56 @@ async def test_keeping_is_idempotent_and_never_overwrites(
     with pytest.raises(ArtifactContradiction):
         await activities.keep(order.model_copy(update={"artifacts": (other,)}))
     assert [kept.sha256 for kept in (await ways.record(asked)).artifacts] == [blob.sha256]
+
+
+async def test_each_file_is_judged_by_itself(
+    activities: MediaActivities, store: BlobStore, tmp_path: Path
+) -> None:
+    good = await stored(store, tmp_path, png())
+    black = await stored(store, tmp_path, encoded(Image.new("RGB", (64, 48))))
+    short = await stored(store, tmp_path, png(seed=2)[:-100])
+    other = await stored(store, tmp_path, png(seed=3))
+    inspection = await judged(activities, black, good, short, other, contracts=4)
+
+    assert inspection.failure is None
+    assert [(one.index, one.blob) for one in inspection.artifacts] == [(1, good), (3, other)]
+    assert [(one.index, one.code) for one in inspection.refused] == [
+        (0, Code.IMAGE_OUTPUT_LOCAL_BLACK_COLLAPSE),
+        (2, Code.MEDIA_VALIDATION_FAILED),
+    ]
+    assert await judged(activities, black, good, short, other, contracts=4) == inspection
+
+    none = await judged(activities, black, short, contracts=2)
+    assert (none.artifacts, len(none.refused)) == ((), 2)
+    assert none.failure is not None
+    assert none.failure.code is Code.IMAGE_OUTPUT_LOCAL_BLACK_COLLAPSE
+
+
+async def test_why_an_output_is_not_delivered_is_kept_beside_the_others_once(
+    activities: MediaActivities, ways: Ways, store: BlobStore, tmp_path: Path
+) -> None:
+    asked = request(await ways.account())
+    asked = asked.model_copy(update={"outputs": asked.outputs * 3})
+    await ways.admit(asked)
+    blob = await stored(store, tmp_path, png())
+    refused = tuple(
+        RefusedOutput(index=place, code=Code.MEDIA_VALIDATION_FAILED, message=f"No {place}.") for place in (0, 2)
+    )
+    order = KeepOrder(
+        task_id=asked.task_id,
+        account_id=asked.account_id,
+        artifacts=(Artifact(index=0, role="image", blob=blob, width=64, height=48),),
+        refused=refused,
+    )
+    await activities.keep(order)
+    await activities.keep(order)
+    assert (await ways.record(asked)).partial is None, "nothing is said before the end"
+    await ways.settle(asked.task_id, 3)
+    record = await ways.record(asked)
+    assert record.refused == refused
+    assert record.partial is not None
+    assert (record.partial.asked, record.partial.delivered) == (3, 1)
+    with pytest.raises(OnlyGrows):
+        async with ways.database.transaction() as tx:
+            await tx.run(Query("lie", "update refused_output set message = 'other'"))
+    assert await ways.breaches() == []
