@@ -9,6 +9,7 @@ from card c
 left join lease l on l.id = c.lease_id
 left join generation g on g.task_id = l.task_id
 where c.last_report_at > clock_timestamp() - interval '1 day'
+  and (%(named)s::text is null or %(named)s in (c.uuid, c.label, c.host))
 order by c.host, c.label, c.uuid
 
 -- name: workload
@@ -28,3 +29,21 @@ select (select count(*) from lease l join generation g on g.task_id = l.task_id
        (select count(*) from ticket where account_id = %(account_id)s) as waiting,
        coalesce((select weight from account_share where account_id = %(account_id)s), 1)::float8 as weight,
        (select on_cards_max from account_share where account_id = %(account_id)s) as on_cards_max
+
+-- name: cordon
+select holdfast.cordon_v1(%(name)s, %(on)s, %(reason)s, %(actor)s) as changed
+
+-- name: quarantine
+select holdfast.quarantine_v1(%(name)s, %(on)s, %(reason)s, %(actor)s) as changed
+
+-- name: set_share
+select holdfast.set_share_v1(%(account_id)s, %(weight)s, %(on_cards_max)s, %(reason)s, %(actor)s)
+
+-- name: observe_memory
+select holdfast.observe_memory_v1(%(task_id)s, %(peak_mib)s, %(oom)s)
+
+-- name: observed_memory
+-- Memory that runs were seen to take, with a budget that would have been enough.
+select model_id, mode, runs, peak_mib, oom,
+       greatest(ceil(peak_mib * 1.1), ceil(oom_mib * 1.2))::integer as suggested_mib
+from observed_memory order by model_id, mode

@@ -89,9 +89,9 @@ class Mine(Message):
     on_cards_max: int | None
 
 
-async def fleet(reader: Reader) -> FleetView:
-    """All cards and all that runs and waits on them."""
-    cards = await reader.all(_QUERIES["cards"], fresh=timeouts.REPORT_FRESH)
+async def fleet(reader: Reader, *, named: str | None = None) -> FleetView:
+    """All cards and all that runs and waits on them; with `named`, the cards of that uuid, label or host alone."""
+    cards = await reader.all(_QUERIES["cards"], fresh=timeouts.REPORT_FRESH, named=named)
     workload = await reader.all(_QUERIES["workload"])
     return FleetView(
         cards=tuple(_card(row) for row in cards),

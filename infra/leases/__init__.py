@@ -1,6 +1,6 @@
 """Leases of cards: `offered → accepted → ended`, each with a fence that only rises."""
 
-from infra.leases.hosts import check_fence, cordon, open_order, record_report
+from infra.leases.hosts import check_fence, open_order, record_report
 from infra.leases.placing import (
     OUTBOX_CHANNEL,
     PLACE_CHANNEL,
@@ -18,7 +18,6 @@ from infra.leases.pool import (
     cards,
     offer,
     run_times,
-    set_share,
     shares,
     silent_cards,
     snapshot,
@@ -38,14 +37,12 @@ __all__ = [
     "accept",
     "cards",
     "check_fence",
-    "cordon",
     "lapse",
     "offer",
     "open_order",
     "record_report",
     "requeue",
     "run_times",
-    "set_share",
     "shares",
     "silent_cards",
     "snapshot",

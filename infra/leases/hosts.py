@@ -42,8 +42,3 @@ async def check_fence(reader: Reader, *, task_id: str, lease_id: str, fence: int
     """None when a host may deliver under this lease; otherwise why not."""
     why = await reader.value(_QUERIES["stale_lease"], task_id=task_id, lease_id=lease_id, fence=fence)
     return None if why is None else StaleLease(reason=why)
-
-
-async def cordon(tx: Tx, *, card_uuid: str, cordoned: bool) -> bool:
-    """Stop new work on a card, or allow it again; False when there is no such card."""
-    return await tx.run(_QUERIES["cordon"], card_uuid=card_uuid, cordoned=cordoned) == 1

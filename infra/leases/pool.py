@@ -142,22 +142,6 @@ async def tell(tx: Tx, told: Sequence[Told]) -> None:
     )
 
 
-async def set_share(tx: Tx, *, account_id: str, share: Share, reason: str, actor: str) -> None:
-    """Set what an account may have of the fleet.
-
-    Raises:
-        NoSuchRow: no such account.
-    """
-    await tx.run(
-        _QUERIES["set_share"],
-        account_id=account_id,
-        weight=share.weight,
-        on_cards_max=share.in_flight_max,
-        reason=reason,
-        actor=actor,
-    )
-
-
 def _card(row: Mapping[str, Any]) -> CardRow:
     now: float = row["now"]
     free_at: float | None = row["free_at"]

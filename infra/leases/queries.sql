@@ -60,16 +60,6 @@ order by ticket.enqueued_at, task_id
 -- Shares of accounts that have one of their own.
 select account_id, weight, on_cards_max from account_share
 
--- name: set_share
--- Sets an account's share of the fleet. The placer reads all again.
-with share as (
-    insert into account_share (account_id, weight, on_cards_max, set_by, reason)
-    values (%(account_id)s, %(weight)s, %(on_cards_max)s, %(actor)s, %(reason)s)
-    on conflict (account_id) do update set weight = excluded.weight, on_cards_max = excluded.on_cards_max,
-        set_by = excluded.set_by, set_at = clock_timestamp(), reason = excluded.reason
-)
-select pg_notify('holdfast_place', 'all')
-
 -- name: run_times
 -- What was learned of how long work takes.
 select model_id, mode, size_class, warm, runs, mean_s, deviation_s from run_time
@@ -81,7 +71,3 @@ update ticket set position = t.position, eta_s = t.eta_s, why = string_to_array(
 from unnest(%(task_ids)s::text[], %(positions)s::integer[], %(etas)s::float8[], %(whys)s::text[])
     t (task_id, position, eta_s, why)
 where ticket.task_id = t.task_id
-
--- name: cordon
--- An operator's word on whether a card takes new work.
-update card set cordoned = %(cordoned)s where uuid = %(card_uuid)s

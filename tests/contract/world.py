@@ -18,7 +18,7 @@ from api.app import create_app
 from api.core.gateway import Generations
 from api.parts import Parts
 from api.wire import Wire
-from infra import accounts, generations, leases, ledger
+from infra import accounts, fleet, generations, leases, ledger
 from infra.accounts import Role
 from infra.catalog import Catalog
 from infra.db import Database, Query
@@ -118,12 +118,12 @@ class World:
     async def cordon(self) -> None:
         """Keep the card alive, but let it take no work: what is admitted then waits."""
         async with self.database.transaction() as tx:
-            await leases.cordon(tx, card_uuid=CARD, cordoned=True)
+            await fleet.cordon(tx, CARD, cordoned=True, reason="a test", actor="test")
 
     async def uncordon(self) -> None:
         """Let the card take work: what is admitted next is placed at once."""
         async with self.database.transaction() as tx:
-            await leases.cordon(tx, card_uuid=CARD, cordoned=False)
+            await fleet.cordon(tx, CARD, cordoned=False, reason="a test", actor="test")
         await self.report_card()
 
     async def forget_card(self) -> None:

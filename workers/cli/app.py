@@ -30,6 +30,7 @@ GROUPS = {
     "account": ("workers.cli.operating", "account_group"),
     "operation": ("workers.cli.operations", "group"),
     "operator": ("workers.cli.operating", "operator_group"),
+    "cards": ("workers.cli.cards", "group"),
     "ledger": ("workers.cli.ledger", "group"),
     "receipt": ("workers.cli.receipts", "group"),
     "temporal": ("workers.cli.temporal", "group"),

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from infra import generations, leases, outbox
+from infra import fleet, generations, leases, outbox
 from infra.db import Database, Query
 from tests.support.generations import Ways, order, request
 from workflows.contracts.generation import (
@@ -284,11 +284,11 @@ async def test_a_cancel_and_an_offer_race_to_one_outcome(ways: Ways, database: D
     await asyncio.gather(*(ways.report(f"card-{number}") for number in range(20)))
     async with database.transaction() as tx:
         for number in range(20):
-            await leases.cordon(tx, card_uuid=f"card-{number}", cordoned=True)
+            await fleet.cordon(tx, f"card-{number}", cordoned=True, reason="a test", actor="test")
     tasks = [(await ways.admit(request(account))).task_id for _ in range(20)]
     async with database.transaction() as tx:
         for number in range(20):
-            await leases.cordon(tx, card_uuid=f"card-{number}", cordoned=False)
+            await fleet.cordon(tx, f"card-{number}", cordoned=False, reason="a test", actor="test")
 
     async def offer(number: int) -> None:
         async with database.single_statement() as tx:

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from infra import leases
+from infra import fleet, leases
 from infra.db import Database, Query
 from tests.support.generations import Ways, order, request
 from workflows.contracts.hosts import Running
@@ -17,8 +17,6 @@ async def is_given(ways: Ways, card_uuid: str = "cpu-a-0") -> bool:
     """Whether both ways to a lease agree that the card is free; leaves it as it was."""
     account = await ways.account()
     queued = request(account)
-    async with ways.database.transaction() as tx:
-        await leases.cordon(tx, card_uuid="other", cordoned=True)
     answer = await ways.admit(queued)
     if answer.lease is not None:
         await ways.release(queued.task_id)
@@ -48,8 +46,7 @@ async def test_a_card_whose_host_is_silent_is_not(ways: Ways, database: Database
 async def test_a_cordoned_card_is_not(ways: Ways, database: Database) -> None:
     await ways.report()
     async with database.transaction() as tx:
-        assert await leases.cordon(tx, card_uuid="cpu-a-0", cordoned=True)
-        assert not await leases.cordon(tx, card_uuid="none", cordoned=True)
+        assert await fleet.cordon(tx, "cpu-a-0", cordoned=True, reason="a test", actor="test")
     assert not await is_given(ways)
     await ways.report()
     assert not await is_given(ways), "a report doesn't lift what an operator set"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from infra import generations, leases
+from infra import fleet, generations, leases
 from infra.db import Database, Query
 from tests.support.eventually import eventually
 from tests.support.generations import SNAPSHOT, Ways, order, request
@@ -273,7 +273,7 @@ async def test_a_card_that_an_admission_took_first_is_no_obstacle(ways: Ways, da
 async def test_an_account_at_its_share_waits_while_others_go_on(ways: Ways, database: Database) -> None:
     greedy, modest = await ways.account(), await ways.account()
     async with database.transaction() as tx:
-        await leases.set_share(tx, account_id=greedy, share=Share(in_flight_max=1), reason="a test", actor="test")
+        await fleet.set_share(tx, account_id=greedy, share=Share(in_flight_max=1), reason="a test", actor="test")
     asked = [request(greedy, model=model()) for _ in range(2)] + [request(modest, model=model())]
     for each in asked:
         await ways.admit(each)
