@@ -7,10 +7,10 @@ from infra.ledger.accounts import (
     Balance,
     balance,
     freeze,
-    grant,
     open_account,
 )
 from infra.ledger.audit import INVARIANTS, Finding, audit
+from infra.ledger.bookings import adjust, expire_lots, grant, promote, top_up
 
 __all__ = [
     "HOUSE",
@@ -19,9 +19,13 @@ __all__ = [
     "AccountKindDiffers",
     "Balance",
     "Finding",
+    "adjust",
     "audit",
     "balance",
+    "expire_lots",
     "freeze",
     "grant",
     "open_account",
+    "promote",
+    "top_up",
 ]

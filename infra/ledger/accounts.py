@@ -3,7 +3,7 @@
 from enum import StrEnum
 
 from infra.db import Reader, Tx, load
-from infra.db.errors import KeyReused, NoSuchRow, Refused
+from infra.db.errors import NoSuchRow, Refused
 from workflows.contracts.message import Message
 
 _QUERIES = load(__package__)
@@ -38,9 +38,9 @@ class Balance(Message):
     """What an account has.
 
     Attributes:
-        available: Credits that can be held.
+        available: Credits that can be held; what is past its date doesn't count.
         held: Credits of open generations.
-        spent: Credits ever charged.
+        spent: Credits ever charged, or taken by an adjustment.
     """
 
     available: int
@@ -59,24 +59,6 @@ async def open_account(tx: Tx, *, account_id: str, kind: AccountKind, name: str)
         raise AccountKindDiffers(f"account {account_id} is of kind {found}")
 
 
-async def grant(tx: Tx, *, account_id: str, credits: int, reason: str, actor: str, key: str) -> bool:  # noqa: A002  # the ledger's own word
-    """Give credits to an account, once for each key; False when this very grant was made before.
-
-    Raises:
-        KeyReused: the key was used for another account or amount.
-        NoSuchRow: no such account.
-    """
-    made = await tx.one(
-        _QUERIES["grant"], account_id=account_id, credits=credits, reason=reason, actor=actor, key=key
-    )
-    if made is not None:
-        return True
-    before = await tx.one(_QUERIES["granted"], key=key)
-    if before is None or (before["credit_account"], before["amount"]) != (account_id, credits):
-        raise KeyReused(f"grant {key} was made before, for another account or amount")
-    return False
-
-
 async def balance(reader: Reader, account_id: str) -> Balance:
     """What the account has.
 
@@ -89,11 +71,12 @@ async def balance(reader: Reader, account_id: str) -> Balance:
     return Balance.model_validate(row)
 
 
-async def freeze(tx: Tx, *, account_id: str, frozen: bool) -> None:
-    """Refuse new generations of an account, or allow them again; open ones go on.
+async def freeze(tx: Tx, *, account_id: str, frozen: bool, reason: str, actor: str) -> bool:
+    """Refuse new generations of an account, or allow them again; open ones go on. False when it was so before.
 
     Raises:
-        NoSuchRow: no such account.
+        NoSuchRow: no such account that pays.
+        ReasonMissing: reason or actor are blank.
     """
-    if await tx.run(_QUERIES["freeze"], account_id=account_id, frozen=frozen) == 0:
-        raise NoSuchRow(f"no account {account_id}")
+    changed = await tx.value(_QUERIES["freeze"], account_id=account_id, frozen=frozen, reason=reason, actor=actor)
+    return bool(changed)

@@ -22,7 +22,8 @@ select coalesce(case when %(since)s::timestamptz is not null then
                (select id from transfer where debit_account = %(account_id)s and created_at < %(since)s
                 order by id desc limit 1)
                union all
-               (select id from transfer where credit_account = %(account_id)s and created_at < %(since)s
+               (select id from transfer
+                where credit_account = %(account_id)s and kind = 'direct' and created_at < %(since)s
                 order by id desc limit 1)) s) end, 0) as below,
        (select max(id) from (
            (select id from transfer
@@ -30,7 +31,7 @@ select coalesce(case when %(since)s::timestamptz is not null then
               and (%(until)s::timestamptz is null or created_at < %(until)s) order by id desc limit 1)
            union all
            (select id from transfer
-            where credit_account = %(account_id)s
+            where credit_account = %(account_id)s and kind = 'direct'
               and (%(until)s::timestamptz is null or created_at < %(until)s) order by id desc limit 1)) u) as last
 
 -- name: figures_after
@@ -45,7 +46,8 @@ cross join lateral (
         select kind, amount, pending_id, -1 as side from transfer
         where debit_account = a.id and id > %(last)s
         union all
-        select kind, amount, pending_id, 1 from transfer where credit_account = a.id and id > %(last)s
+        select kind, amount, pending_id, 1 from transfer
+        where credit_account = a.id and kind = 'direct' and id > %(last)s
     ) t
     left join transfer h on h.id = t.pending_id
 ) later
@@ -63,7 +65,8 @@ from (
     (select *, -1 as side from transfer where debit_account = %(account_id)s and id <= %(last)s and id > %(below)s
      order by id desc limit %(limit)s)
     union all
-    (select *, 1 as side from transfer where credit_account = %(account_id)s and id <= %(last)s and id > %(below)s
+    (select *, 1 as side from transfer
+     where credit_account = %(account_id)s and kind = 'direct' and id <= %(last)s and id > %(below)s
      order by id desc limit %(limit)s)
 ) t
 left join transfer h on h.id = t.pending_id

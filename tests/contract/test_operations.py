@@ -172,11 +172,11 @@ async def test_a_refusal_by_the_hold_itself_allows_another_body_and_leaves_no_by
     waiting = asyncio.create_task(world.create(user, "op-1", png(seed=1)))
     await eventually(lambda: world.workflows.admitted, what="the admission")
     async with world.database.transaction() as tx:
-        await ledger.freeze(tx, account_id=user.account_id, frozen=True)
+        await ledger.freeze(tx, account_id=user.account_id, frozen=True, reason="test", actor="operator:test")
     world.workflows.gate.set()
     refused = await waiting
     async with world.database.transaction() as tx:
-        await ledger.freeze(tx, account_id=user.account_id, frozen=False)
+        await ledger.freeze(tx, account_id=user.account_id, frozen=False, reason="test", actor="operator:test")
 
     assert (refused.status_code, refused.json()["error"]["code"]) == (403, "account_frozen")
     assert await world.stored() == set()

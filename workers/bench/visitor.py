@@ -156,4 +156,4 @@ async def visitor(database: Database, url: str, *, credits: int, purpose: str) -
     finally:
         wire.close()
         async with database.transaction() as tx:
-            await ledger.freeze(tx, account_id=account_id, frozen=True)
+            await ledger.freeze(tx, account_id=account_id, frozen=True, reason="measured", actor="bench")

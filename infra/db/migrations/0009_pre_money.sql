@@ -17,15 +17,15 @@ create function pays(p_kind text) returns boolean language sql immutable as $$
     select p_kind in ('user', 'organisation', 'house')
 $$;
 
+-- A CHECK is prepared anew for each statement, and these tables change with each step of each generation: their
+-- rules, but for the overdraft's, are in the triggers that look at each change anyway.
 alter table account
     drop constraint account_kind,
+    drop constraint account_id_is_short,
+    drop constraint account_credits_posted_check,
+    drop constraint account_debits_posted_check,
+    drop constraint account_debits_pending_check,
     drop constraint derived_accounts_have_no_counters,
-    add constraint account_kind check (
-        kind in ('user', 'organisation', 'house', 'revenue', 'issuance', 'promotion', 'loss')),
-    add constraint derived_accounts_have_no_counters check (
-        pays(kind) or (credits_posted = 0 and debits_posted = 0 and debits_pending = 0)),
-    -- 2^53 - 1: whoever reads a figure as a double, as JavaScript does, reads it exactly.
-    add constraint figures_are_exact check (credits_posted <= 9007199254740991),
     -- Whether it ever got credits with an expiry: who never did pays nothing for lots.
     add column has_lots boolean not null default false;
 
@@ -49,37 +49,35 @@ alter table transfer disable trigger transfer_only_grows;
 update transfer set cause = 'grant' where kind = 'direct';
 alter table transfer enable trigger transfer_only_grows;
 
--- Code of before names no cause; all that it books are grants.
-create function default_cause() returns trigger language plpgsql as $$
-begin
-    new.cause := 'grant';
-    return new;
-end $$;
-
-create trigger transfer_has_a_cause before insert on transfer
-    for each row when (new.kind = 'direct' and new.cause is null) execute function default_cause();
+-- Code of before names no cause; all that it books directly are grants.
+alter table transfer alter column cause set default 'grant';
 
 alter table transfer
-    add constraint direct_has_a_cause check ((kind = 'direct') = (cause is not null)),
-    add constraint cause_has_its_sides check (case cause
-        when 'grant' then debit_account = 'issuance'
-        when 'top_up' then debit_account = 'issuance'
-        when 'promotion' then debit_account = 'promotions'
-        when 'expiry' then credit_account = 'promotions'
-        when 'loss' then debit_account = 'loss' and credit_account = 'revenue'
-        when 'adjustment' then
-            case when refers_to is null then 'issuance' else 'revenue' end in (debit_account, credit_account)
-        else cause is null end),
-    add constraint refers_where_it_may check (
-        case cause when 'loss' then refers_to is not null when 'adjustment' then true else refers_to is null end),
-    add constraint expiry_names_its_lot check ((cause is not distinct from 'expiry') = (lot_id is not null)),
-    add constraint only_gifts_expire check (
-        case cause when 'promotion' then expires_at is not null
-                   when 'grant' then true when 'top_up' then true else expires_at is null end),
-    -- A million million: far above any price, and thousands of such transfers still sum up exactly.
-    add constraint amount_in_range check (amount <= 1000000000000),
-    add constraint reason_is_said check (reason ~ '[^[:space:]]' and actor ~ '[^[:space:]]');
+    drop constraint transfer_kind,
+    drop constraint amount_is_not_negative,
+    drop constraint two_sides,
+    drop constraint resolution_names_its_hold,
+    drop constraint void_moves_nothing,
+    drop constraint direct_moves_something,
+    drop constraint generation_money_names_its_task,
+    drop constraint direct_has_a_key;
 
+-- What each transfer's trigger and the commit of each generation check anyway, and what is only ever written beside
+-- its generation. A foreign key costs another look and a share lock for each row. Rows of accounts, transfers and
+-- generations are never deleted, and the audit looks for rows without their owner.
+alter table transfer drop constraint transfer_pending_id_fkey, drop constraint transfer_names_a_generation;
+alter table generation drop constraint generation_account_id_fkey;
+alter table operation drop constraint operation_account_id_fkey;
+alter table event drop constraint event_task_id_fkey;
+alter table input_use drop constraint input_use_task_id_fkey;
+create trigger generation_is_never_deleted before delete on generation
+    for each row execute function refuse_change();
+create trigger generation_is_never_emptied before truncate on generation
+    for each statement execute function refuse_change();
+
+-- Who pays is credited by direct transfers only.
+drop index transfer_by_credit_account;
+create index transfer_by_credit_account on transfer (credit_account, id) where kind = 'direct';
 create index transfer_by_reference on transfer (refers_to) where refers_to is not null;
 
 -- Credits with an expiry. All other credits have no lot.
@@ -137,12 +135,21 @@ create trigger lot_draw_is_never_deleted before delete on lot_draw
 create trigger lot_draw_is_never_emptied before truncate on lot_draw
     for each statement execute function refuse_change();
 
--- As before, and `has_lots` counts as a counter.
+-- An account starts empty and keeps its id and kind. Counters move only as the effect of a transfer: a trigger that
+-- runs inside another trigger. A hand that writes them, even in the account's favour, is refused.
 create or replace function guard_account() returns trigger language plpgsql as $$
 begin
     if tg_op = 'INSERT' then
         if (new.credits_posted, new.debits_posted, new.debits_pending, new.has_lots) <> (0, 0, 0, false) then
             raise exception 'account % must start empty', new.id using errcode = 'HF003';
+        end if;
+        if length(new.id) not between 1 and 64 then
+            raise exception 'the id of an account has 1 to 64 characters'
+                using errcode = 'check_violation', constraint = 'account_id_is_short';
+        end if;
+        if new.kind not in ('user', 'organisation', 'house', 'revenue', 'issuance', 'promotion', 'loss') then
+            raise exception 'no account is of kind %', new.kind
+                using errcode = 'check_violation', constraint = 'account_kind';
         end if;
         return new;
     end if;
@@ -150,9 +157,19 @@ begin
         raise exception 'account % keeps its id and kind', old.id using errcode = 'HF003';
     end if;
     if (new.credits_posted, new.debits_posted, new.debits_pending, new.has_lots)
-        is distinct from (old.credits_posted, old.debits_posted, old.debits_pending, old.has_lots)
-        and pg_trigger_depth() < 2 then
-        raise exception 'counters of account % move by transfers only', old.id using errcode = 'HF003';
+        is distinct from (old.credits_posted, old.debits_posted, old.debits_pending, old.has_lots) then
+        if pg_trigger_depth() < 2 then
+            raise exception 'counters of account % move by transfers only', old.id using errcode = 'HF003';
+        end if;
+        if new.credits_posted < 0 or new.debits_posted < 0 or new.debits_pending < 0 or not pays(new.kind) then
+            raise exception 'account % can not have such counters', old.id
+                using errcode = 'check_violation', constraint = 'counters_fit';
+        end if;
+        -- 2^53 - 1: whoever reads a figure as a double, as JavaScript does, reads it exactly.
+        if new.credits_posted > 9007199254740991 then
+            raise exception 'account % would have more credits than can be told exactly', old.id
+                using errcode = 'check_violation', constraint = 'figures_are_exact';
+        end if;
     end if;
     return new;
 end $$;
@@ -239,86 +256,70 @@ begin
     end if;
 end $$;
 
--- Applies one transfer to the counters of its two sides, in the order of their ids, and to the payer's lots.
--- Account rows are never deleted, so an existence check without a lock replaces a foreign key, whose share lock
--- on `revenue` would make that row hot after all.
-create or replace function apply_transfer() returns trigger language plpgsql
+-- Refuses a loss that isn't the price of a generation which was released at the house's cost.
+create function check_loss_v1(p_transfer transfer) returns void language plpgsql
 set search_path = holdfast, pg_temp as $$
-declare
-    v_hold   transfer;
-    v_held   bigint := 0;
-    v_moved  bigint := 0;
-    v_paying integer := 0;
-    v_lots   boolean;
-    v_side   record;
 begin
-    if new.kind in ('post', 'void') then
-        select * into v_hold from transfer where id = new.pending_id;
-        if not found or v_hold.kind <> 'pending'
-            or (v_hold.debit_account, v_hold.credit_account, v_hold.task_id)
-               is distinct from (new.debit_account, new.credit_account, new.task_id) then
-            raise exception 'transfer % resolves another hold than its own', new.id using errcode = 'HF006';
-        end if;
-        if new.amount > v_hold.amount then
-            raise exception 'transfer % takes more than its hold', new.id using errcode = 'HF005';
-        end if;
-        v_held := v_hold.amount;
+    if not exists (select from transfer v join transfer h on h.id = v.pending_id
+                   where v.task_id = p_transfer.refers_to and v.kind = 'void'
+                     and v.actor = 'manifest:release_unknown' and h.amount = p_transfer.amount) then
+        raise exception 'loss % is not that of a generation released at the house''s cost', p_transfer.id
+            using errcode = 'HF006';
     end if;
-    if new.kind in ('direct', 'post') then
-        v_moved := new.amount;
-    end if;
-    for v_side in
-        select s.id, s.is_debit
-        from (values (new.debit_account, true), (new.credit_account, false)) s (id, is_debit)
-        order by s.id
-    loop
-        if v_side.is_debit then
-            update account set
-                debits_pending = debits_pending - v_held
-                    + case new.kind when 'pending' then new.amount else 0 end,
-                debits_posted = debits_posted + v_moved
-            where id = v_side.id and pays(kind) returning has_lots into v_lots;
-        else
-            update account set credits_posted = credits_posted + v_moved,
-                has_lots = has_lots or new.expires_at is not null
-            where id = v_side.id and pays(kind) and v_moved > 0;
-        end if;
-        if found then
-            v_paying := v_paying + 1;
-        elsif not exists (select from account where id = v_side.id) then
-            raise exception 'no account %', v_side.id using errcode = 'HF001';
-        end if;
-    end loop;
-    if new.kind = 'direct' then
-        perform apply_direct_v1(new, v_paying);
-    end if;
-    if v_lots and new.kind = 'pending' then
-        perform draw_lots_v1(new.id, new.debit_account, new.amount, false);
-    elsif v_lots and new.kind in ('post', 'void') then
-        perform return_lots_v1(new.pending_id, new.amount);
-    elsif v_lots and new.cause <> 'expiry' then
-        perform draw_lots_v1(new.id, new.debit_account, new.amount, true);
-    end if;
-    return null;
 end $$;
 
--- What a direct transfer has to fit, and what it does beyond the counters: it makes a lot, or ends one.
-create function apply_direct_v1(p_transfer transfer, p_paying integer) returns void language plpgsql
+-- What a direct transfer has to be, by its cause; null when it fits, else what doesn't.
+create function direct_misfit(p_transfer transfer) returns text language sql immutable as $$
+    select case
+        when p_transfer.debit_account is distinct from (case p_transfer.cause
+            when 'grant' then 'issuance' when 'top_up' then 'issuance' when 'promotion' then 'promotions'
+            when 'loss' then 'loss' else p_transfer.debit_account end) then 'is not from where such credits come'
+        when p_transfer.credit_account is distinct from (case p_transfer.cause
+            when 'loss' then 'revenue' when 'expiry' then 'promotions' else p_transfer.credit_account end)
+            then 'is not to where such credits go'
+        when p_transfer.cause = 'adjustment'
+            and case when p_transfer.refers_to is null then 'issuance' else 'revenue' end
+                not in (p_transfer.debit_account, p_transfer.credit_account) then 'adjusts with another account'
+        when (p_transfer.cause = 'loss' and p_transfer.refers_to is null)
+            or (p_transfer.cause not in ('loss', 'adjustment') and p_transfer.refers_to is not null)
+            then 'refers to a generation where it may not, or doesn''t where it must'
+        when (p_transfer.cause = 'expiry') <> (p_transfer.lot_id is not null) then 'names a lot only as an expiry'
+        when p_transfer.cause not in ('grant', 'top_up', 'promotion') and p_transfer.expires_at is not null
+            then 'is nothing that expires'
+        when p_transfer.cause = 'promotion' and p_transfer.expires_at is null then 'has to expire'
+        when p_transfer.cause not in ('grant', 'top_up', 'promotion', 'expiry', 'adjustment', 'loss')
+            then 'has a cause that is none'
+    end
+$$;
+
+-- Applies a direct transfer to the counters and lots of its two sides. Exactly one side is an account that pays,
+-- except for a loss.
+create function apply_direct_v1(p_transfer transfer) returns void language plpgsql
 set search_path = holdfast, pg_temp as $$
+declare
+    v_misfit text := direct_misfit(p_transfer);
+    v_lots   boolean;
+    v_paying integer := 0;
 begin
-    if p_transfer.cause = 'loss' then
-        if not exists (select from transfer v join transfer h on h.id = v.pending_id
-                       where v.task_id = p_transfer.refers_to and v.kind = 'void'
-                         and v.actor = 'manifest:release_unknown' and h.amount = p_transfer.amount) then
-            raise exception 'loss % is not that of a generation released at the house''s cost', p_transfer.id
-                using errcode = 'HF006';
-        end if;
-    elsif p_paying <> 1 then
+    if v_misfit is not null then
+        raise exception 'the % of transfer % %', p_transfer.cause, p_transfer.id, v_misfit using errcode = 'HF006';
+    end if;
+    update account set credits_posted = credits_posted + p_transfer.amount,
+        has_lots = has_lots or p_transfer.expires_at is not null
+    where id = p_transfer.credit_account and pays(kind);
+    v_paying := v_paying + found::integer;
+    update account set debits_posted = debits_posted + p_transfer.amount
+    where id = p_transfer.debit_account and pays(kind) returning has_lots into v_lots;
+    v_paying := v_paying + found::integer;
+    if v_paying <> (case p_transfer.cause when 'loss' then 0 else 1 end) then
         raise exception 'transfer % is not with one account that pays', p_transfer.id using errcode = 'HF001';
     end if;
-    if p_transfer.cause = 'adjustment' and p_transfer.refers_to is not null then
+    if p_transfer.cause = 'loss' then
+        perform check_loss_v1(p_transfer);
+    elsif p_transfer.cause = 'adjustment' and p_transfer.refers_to is not null then
         perform check_adjustment_v1(p_transfer);
-    elsif p_transfer.cause = 'expiry' then
+    end if;
+    if p_transfer.cause = 'expiry' then
         update credit_lot set remaining = remaining - p_transfer.amount, expired = expired + p_transfer.amount,
             expiries = expiries + 1
         where id = p_transfer.lot_id and account_id = p_transfer.debit_account
@@ -330,7 +331,83 @@ begin
         insert into credit_lot (account_id, transfer_id, amount, remaining, expires_at)
         values (p_transfer.credit_account, p_transfer.id, p_transfer.amount, p_transfer.amount,
                 p_transfer.expires_at);
+    elsif v_lots then
+        perform draw_lots_v1(p_transfer.id, p_transfer.debit_account, p_transfer.amount, true);
     end if;
+end $$;
+
+-- Whether a transfer has what its kind needs, and nothing else.
+create function transfer_fits(p transfer) returns boolean language sql immutable as $$
+    select p.debit_account <> p.credit_account and case p.kind
+        when 'direct' then p.amount > 0 and p.key is not null and p.cause is not null
+                           and p.task_id is null and p.pending_id is null
+        when 'pending' then p.task_id is not null and p.pending_id is null
+                            and p.key is null and p.cause is null and p.refers_to is null and p.lot_id is null
+        when 'post' then p.task_id is not null and p.pending_id is not null
+                         and p.key is null and p.cause is null and p.refers_to is null and p.lot_id is null
+        when 'void' then p.task_id is not null and p.pending_id is not null and p.amount = 0
+                         and p.key is null and p.cause is null and p.refers_to is null and p.lot_id is null
+        else false end
+$$;
+
+-- Applies one transfer to its payer's counters and lots. What a generation moves goes to `revenue`, which has no
+-- counters. Rows of accounts and transfers are never deleted, so a look replaces a foreign key, whose share lock on
+-- `revenue` would make that row hot after all.
+create or replace function apply_transfer() returns trigger language plpgsql
+set search_path = holdfast, pg_temp as $$
+declare
+    v_hold transfer;
+    v_lots boolean;
+begin
+    -- A million million is far above any price, and thousands of such transfers still sum up exactly.
+    if new.amount not between 0 and 1000000000000 then
+        raise exception 'transfer % of % credits', new.id, new.amount
+            using errcode = 'check_violation', constraint = 'amount_in_range';
+    end if;
+    if transfer_fits(new) is not true then
+        raise exception 'transfer % is none', new.id
+            using errcode = 'check_violation', constraint = 'transfer_fits';
+    end if;
+    if new.reason !~ '[^[:space:]]' or new.actor !~ '[^[:space:]]' then
+        raise exception 'transfer % needs a reason and an actor', new.id using errcode = 'HF008';
+    end if;
+    if new.kind = 'direct' then
+        perform apply_direct_v1(new);
+        return null;
+    end if;
+    if new.kind = 'pending' then
+        if new.credit_account <> 'revenue' then
+            raise exception 'hold % is not for revenue', new.id using errcode = 'HF006';
+        end if;
+        if not exists (select from generation where task_id = new.task_id and account_id = new.debit_account
+                       and price_credits = new.amount) then
+            raise exception 'hold % is not that of a generation', new.id using errcode = 'HF004';
+        end if;
+        update account set debits_pending = debits_pending + new.amount
+        where id = new.debit_account and pays(kind) returning has_lots into v_lots;
+        if not found then
+            raise exception 'no account % that pays', new.debit_account using errcode = 'HF001';
+        end if;
+        if v_lots then
+            perform draw_lots_v1(new.id, new.debit_account, new.amount, false);
+        end if;
+        return null;
+    end if;
+    select * into v_hold from transfer where id = new.pending_id;
+    if not found or v_hold.kind <> 'pending'
+        or (v_hold.debit_account, v_hold.credit_account, v_hold.task_id)
+           is distinct from (new.debit_account, new.credit_account, new.task_id) then
+        raise exception 'transfer % resolves another hold than its own', new.id using errcode = 'HF006';
+    end if;
+    if new.amount > v_hold.amount then
+        raise exception 'transfer % takes more than its hold', new.id using errcode = 'HF005';
+    end if;
+    update account set debits_pending = debits_pending - v_hold.amount, debits_posted = debits_posted + new.amount
+    where id = new.debit_account returning has_lots into v_lots;
+    if v_lots then
+        perform return_lots_v1(new.pending_id, new.amount);
+    end if;
+    return null;
 end $$;
 
 -- Books what is past its date as lost, of one account or of all; how many lots, `p_limit` at most. An account that

@@ -8,7 +8,6 @@ comment on column generation.key_id is 'The API key that it was created with.';
 comment on column generation.made_by is 'A member''s id, `key:` and a key''s id, or `house`.';
 
 create index generation_by_key on generation (key_id, admitted_at) where key_id is not null;
-create index generation_open_by_key on generation (key_id) where key_id is not null and status = 'pending';
 
 -- What a subject may use; null sets no bound. An account's row without `in_flight` leaves the installation's bound.
 create table spending_limit (
@@ -116,7 +115,7 @@ $$;
 -- The refusal that a subject's limits make of one more creation at this price, as {"code", "subject", "window",
 -- "limit", "used", "retry_after_s"}; null when there is room. A price above the whole limit frees never.
 create function limit_reached_v1(p_limit spending_limit, p_price bigint) returns jsonb
-language plpgsql volatile set search_path = holdfast, pg_temp as $$
+language plpgsql volatile as $$
 declare
     v_now   timestamptz := clock_timestamp();
     v_day   timestamp := date_trunc('day', v_now at time zone 'UTC');
@@ -126,7 +125,8 @@ declare
     v_first timestamptz;
 begin
     if p_limit.key_id is not null and p_limit.in_flight is not null then
-        select count(*) into v_used from generation where key_id = p_limit.key_id and status = 'pending';
+        select count(*) into v_used from generation
+        where account_id = p_limit.account_id and status = 'pending' and key_id = p_limit.key_id;
         if v_used >= p_limit.in_flight then
             return refusal_v1('quota_exceeded', v_who, 'in_flight', p_limit.in_flight, v_used, 5);
         end if;
@@ -213,7 +213,7 @@ $$;
 -- The caller holds the account's lock, so what is counted here can't change before the commit.
 create or replace function admission_refusal_v1(
     p_request jsonb, p_account account, p_available bigint, p_in_flight_max integer
-) returns jsonb language plpgsql volatile set search_path = holdfast, pg_temp as $$
+) returns jsonb language plpgsql volatile as $$
 begin
     -- The wait for the lock is over; only now the clock tells whether the caller is still there.
     if clock_timestamp() > (p_request ->> 'admit_by')::timestamptz then
@@ -231,8 +231,8 @@ begin
 end $$;
 
 -- Writes all that a hold consists of. The caller holds the account's lock and has found no reason to refuse.
-create or replace function hold_v1(p_request jsonb, p_balance bigint, p_phase text) returns void language plpgsql
-set search_path = holdfast, pg_temp as $$
+create or replace function hold_v1(p_request jsonb, p_balance bigint, p_phase text) returns void
+language plpgsql as $$
 declare
     v_task     text := p_request ->> 'task_id';
     v_price    bigint := (p_request ->> 'price_credits')::bigint;
@@ -251,30 +251,34 @@ begin
             p_balance, (p_request ->> 'created_at')::timestamptz, (p_request ->> 'expires_at')::timestamptz,
             (p_request ->> 'is_canary')::boolean, p_request ->> 'key_id', coalesce(p_request ->> 'made_by', ''))
     returning admitted_at into v_admitted;
-    insert into transfer (kind, debit_account, credit_account, amount, task_id, reason, actor)
-    values ('pending', p_request ->> 'account_id', 'revenue', v_price, v_task, 'generation', 'workflow:' || v_task);
+    insert into transfer (kind, cause, debit_account, credit_account, amount, task_id, reason, actor)
+    values ('pending', null, p_request ->> 'account_id', 'revenue', v_price, v_task, 'generation',
+            'workflow:' || v_task);
     insert into spend_day (subject, day, credits, creations)
     select subject, (v_admitted at time zone 'UTC')::date, v_price, 1 from spending_limit
     where subject = any (subjects(p_request ->> 'account_id', p_request ->> 'key_id'))
     on conflict (subject, day) do update set
         credits = spend_day.credits + excluded.credits, creations = spend_day.creations + 1;
-    insert into blob (sha256, size, mime)
-    select distinct on (i #>> '{blob,sha256}')
-           i #>> '{blob,sha256}', (i #>> '{blob,size}')::bigint, i #>> '{blob,mime}'
-    from jsonb_array_elements(p_request -> 'inputs') i
-    order by i #>> '{blob,sha256}'
-    on conflict (sha256) do nothing;
-    insert into input_use (task_id, sha256)
-    select distinct v_task, i #>> '{blob,sha256}' from jsonb_array_elements(p_request -> 'inputs') i;
+    if jsonb_array_length(p_request -> 'inputs') > 0 then
+        insert into blob (sha256, size, mime)
+        select distinct on (i #>> '{blob,sha256}')
+               i #>> '{blob,sha256}', (i #>> '{blob,size}')::bigint, i #>> '{blob,mime}'
+        from jsonb_array_elements(p_request -> 'inputs') i
+        order by i #>> '{blob,sha256}'
+        on conflict (sha256) do nothing;
+        insert into input_use (task_id, sha256)
+        select distinct v_task, i #>> '{blob,sha256}' from jsonb_array_elements(p_request -> 'inputs') i;
+    end if;
     insert into event (task_id, kind, data) values (v_task, 'held', jsonb_build_object('credits', v_price));
 end $$;
 
 -- Holds the price and places at once where nobody waits and a fitting card is idle. Repeated, it answers the same.
--- What expired is lost before the balance is judged.
+-- Plans are made once for a connection: on tables that are small still, one that reads them whole would stay while
+-- they grow, so the steps of money plan without. What expired is lost before the balance is judged.
 -- {"outcome": held|finished|refused, "fingerprint", "credit_status"?, "balance"?, "lease"?, "refusal"?}
 create or replace function admit_v1(
     p_request jsonb, p_in_flight_max integer, p_fresh interval, p_offer interval
-) returns jsonb language plpgsql set search_path = holdfast, pg_temp as $$
+) returns jsonb language plpgsql set search_path = holdfast, pg_temp set enable_seqscan = off as $$
 declare
     v_task    text := p_request ->> 'task_id';
     v_account account;
@@ -333,3 +337,7 @@ begin
     return jsonb_build_object('outcome', 'held', 'fingerprint', p_request ->> 'fingerprint',
                               'credit_status', 'held', 'balance', v_balance, 'lease', v_grant);
 end $$;
+
+-- Called by functions that set it themselves; setting it once more costs time for each call.
+alter function admission_answer_v1(text, text, integer) reset search_path;
+alter function queue_has_room_v1(text, integer) reset search_path;

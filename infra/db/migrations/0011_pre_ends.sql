@@ -1,12 +1,21 @@
 -- Ends: which transitions are possible at all, losses of the house, results that are found after a release, and
 -- what operators resolve.
 
+-- These rules are in `generation_fits`, which the guard and the commit ask: a CHECK is prepared anew for each
+-- statement.
 alter table generation
+    drop constraint generation_phase,
+    drop constraint generation_status,
+    drop constraint generation_credit_status,
+    drop constraint generation_price_credits_check,
+    drop constraint generation_check,
+    drop constraint final_is_finished,
+    drop constraint final_has_an_end,
+    drop constraint pending_is_held,
     drop constraint completed_is_settled,
-    add column late_at timestamptz,
-    add constraint completed_is_settled_or_late check (
-        (status = 'completed') = (credit_status = 'settled' or late_at is not null)),
-    add constraint late_is_free check (late_at is null or credit_status = 'released');
+    drop constraint only_settled_is_charged,
+    drop constraint unknown_has_a_since,
+    add column late_at timestamptz;
 
 comment on column generation.late_at is 'When a result that was found after the release was delivered, free of charge.';
 
@@ -15,16 +24,39 @@ alter table outbox
     add constraint outbox_topic check (
         topic in ('signal.assigned', 'generation.closed', 'generation.delivered_late'));
 
--- A generation begins held, with nothing charged and nothing known of its end.
-create function refuse_beginning() returns trigger language plpgsql as $$
+-- Whether a generation's row agrees with itself: there are five statuses, four of credits and seven phases, and of
+-- their combinations only these. Only what is settled is charged, never above the price; completed is what was
+-- settled, or delivered late and free.
+create function generation_fits(g generation) returns boolean language sql immutable as $$
+    select case g.status
+        when 'pending' then g.finished_at is null and g.late_at is null and g.charged_credits = 0
+            and g.phase in ('waiting', 'placed', 'running', 'inspecting', 'keeping', 'reconciling')
+            and (g.credit_status = 'held'
+                 or g.credit_status = 'unknown'
+                    and num_nulls(g.unknown_since, g.unknown_reason, g.resolve_by) = 0)
+        when 'completed' then g.finished_at is not null and g.phase = 'finished'
+            and case g.credit_status when 'settled' then g.charged_credits between 0 and g.price_credits
+                                          and g.late_at is null
+                                     when 'released' then g.charged_credits = 0 and g.late_at is not null
+                                     else false end
+        else g.status in ('failed', 'canceled', 'expired') and g.finished_at is not null and g.phase = 'finished'
+            and g.credit_status = 'released' and g.charged_credits = 0 and g.late_at is null
+        end
+$$;
+
+-- Checked at commit: a generation began held, with nothing charged, and has its hold.
+create or replace function check_generation_is_held() returns trigger language plpgsql
+set search_path = holdfast, pg_temp set enable_seqscan = off as $$
 begin
-    raise exception 'generation % has to begin held', new.task_id using errcode = 'HF004';
+    if new.status <> 'pending' or new.credit_status <> 'held' or new.price_credits < 0 or generation_fits(new) is not true
+        or not exists (select from transfer where task_id = new.task_id and kind = 'pending'
+                       and amount = new.price_credits and debit_account = new.account_id) then
+        raise exception 'generation % did not begin with its hold', new.task_id using errcode = 'HF004';
+    end if;
+    return null;
 end $$;
 
-create trigger generation_begins_held before insert on generation for each row
-    when (new.status <> 'pending' or new.credit_status <> 'held' or new.charged_credits <> 0
-          or new.late_at is not null)
-    execute function refuse_beginning();
+alter function check_transfer_shows() set enable_seqscan = off;
 
 -- Whether a generation was released without an outcome, and no result was found since.
 create function awaits_late_v1(p_gen generation) returns boolean language sql immutable as $$
@@ -62,6 +94,10 @@ begin
         end if;
         raise exception 'generation % is over', old.task_id using errcode = 'HF004';
     end if;
+    if generation_fits(new) is not true then
+        raise exception 'generation % would contradict itself', old.task_id
+            using errcode = 'check_violation', constraint = 'generation_fits';
+    end if;
     if old.credit_status = 'unknown' and new.credit_status = 'held' then
         raise exception 'generation %: unknown does not become held again', old.task_id using errcode = 'HF004';
     end if;
@@ -69,8 +105,8 @@ begin
         select from transfer where task_id = new.task_id and kind = 'post' and amount = new.charged_credits) then
         raise exception 'generation %: settled without its post', old.task_id using errcode = 'HF004';
     end if;
-    if new.credit_status = 'released' and (new.late_at is not null or not exists (
-        select from transfer where task_id = new.task_id and kind = 'void')) then
+    if new.credit_status = 'released' and not exists (
+        select from transfer where task_id = new.task_id and kind = 'void') then
         raise exception 'generation %: released without its void', old.task_id using errcode = 'HF004';
     end if;
     return new;
@@ -80,16 +116,17 @@ end $$;
 -- holds both locks. A lease that was parked as `unknown` stays so: its card may still be asked.
 create or replace function close_v1(
     p_gen generation, p_status text, p_credits bigint, p_failure jsonb, p_actor text
-) returns jsonb language plpgsql set search_path = holdfast, pg_temp as $$
+) returns jsonb language plpgsql as $$
 declare
     v_post    boolean := p_status = 'completed';
     v_charged bigint := case when p_status = 'completed' then p_credits else 0 end;
     v_payer   account;
     v_gen     generation;
+    v_answer  jsonb;
 begin
-    insert into transfer (kind, pending_id, debit_account, credit_account, amount, task_id, reason, actor)
-    select case when v_post then 'post' else 'void' end, id, debit_account, credit_account, v_charged, task_id,
-           p_status, p_actor
+    insert into transfer (kind, cause, pending_id, debit_account, credit_account, amount, task_id, reason, actor)
+    select case when v_post then 'post' else 'void' end, null, id, debit_account, credit_account, v_charged,
+           task_id, p_status, p_actor
     from transfer where task_id = p_gen.task_id and kind = 'pending';
     select * into v_payer from account where id = p_gen.account_id;
     if v_payer.has_lots and expire_lots_v1(v_payer.id, 1000) > 0 then
@@ -106,19 +143,46 @@ begin
         balance_closed = v_payer.credits_posted - v_payer.debits_posted - v_payer.debits_pending,
         failure = p_failure, awaiting = null, next_look_at = null, raised = false
     where task_id = p_gen.task_id returning * into v_gen;
+    v_answer := closing_v1(v_gen);
     insert into event (task_id, kind, data)
-    values (v_gen.task_id, v_gen.credit_status, closing_v1(v_gen) - 'balance'
+    values (v_gen.task_id, v_gen.credit_status, v_answer - 'balance'
             || jsonb_build_object('actor', p_actor, 'code', p_failure ->> 'code'));
     insert into outbox (topic, key, payload)
-    values ('generation.closed', v_gen.task_id, closing_v1(v_gen) - 'balance'
+    values ('generation.closed', v_gen.task_id, v_answer - 'balance'
             || jsonb_build_object('task_id', v_gen.task_id, 'account_id', v_gen.account_id));
-    return closing_v1(v_gen);
+    return v_answer;
+end $$;
+
+-- Pays for what was delivered; the rest of the hold returns. After a release it answers that release.
+create or replace function settle_v1(p_task text, p_credits bigint, p_actor text) returns jsonb
+language plpgsql set search_path = holdfast, pg_temp set enable_seqscan = off as $$
+declare
+    v_gen    generation := lock_generation_v1(p_task);
+    v_answer jsonb;
+begin
+    if v_gen.credit_status = 'settled' and v_gen.charged_credits <> p_credits then
+        raise exception 'generation % was settled with % credits, not %', p_task, v_gen.charged_credits, p_credits
+            using errcode = 'HF002';
+    end if;
+    if v_gen.status <> 'pending' then
+        return closing_v1(v_gen);
+    end if;
+    v_answer := close_v1(v_gen, 'completed', p_credits, null, p_actor);
+    if v_gen.is_canary then
+        -- The card, as the agent that fetched the order ran it, can do this model.
+        insert into model_readiness (model_id, digest, card_uuid, boot_id, task_id)
+        select v_gen.model_id, v_gen.request #>> '{model,digest}', card_uuid, boot_id, p_task
+        from lease where task_id = p_task and boot_id is not null order by offered_at desc limit 1
+        on conflict (model_id, digest, card_uuid, boot_id)
+        do update set task_id = excluded.task_id, passed_at = excluded.passed_at;
+    end if;
+    return v_answer;
 end $$;
 
 -- Gives the whole hold back. After a settle it answers that settle. What the manifest released without an outcome
 -- (actor `manifest:release_unknown`) is booked as the house's loss.
 create or replace function release_v1(p_task text, p_status text, p_failure jsonb, p_actor text) returns jsonb
-language plpgsql set search_path = holdfast, pg_temp as $$
+language plpgsql set search_path = holdfast, pg_temp set enable_seqscan = off as $$
 declare
     v_gen    generation := lock_generation_v1(p_task);
     v_answer jsonb;
@@ -138,6 +202,9 @@ begin
     return v_answer;
 end $$;
 
+-- Called by functions that set it themselves.
+alter function lock_generation_v1(text) reset search_path;
+
 -- Ends an unknown outcome as an operator decided, with the reason kept: `p_credits` null releases, as `p_status`
 -- and with `p_failure`; else it settles with so many. Repeated by the same actor, it answers what was booked.
 create function resolve_v1(
@@ -147,6 +214,9 @@ declare
     v_gen  generation := lock_generation_v1(p_task);
     v_kind text := case when p_credits is null then 'void' else 'post' end;
 begin
+    if p_actor !~ '^operator:.*[^[:space:]]' then
+        raise exception '"%" is no operator: only one who is named resolves', p_actor using errcode = 'HF008';
+    end if;
     if v_gen.status <> 'pending' then
         if exists (select from transfer where task_id = p_task and kind = v_kind and actor = p_actor
                    and (p_credits is null or amount = p_credits)) then

@@ -107,7 +107,7 @@ async def test_the_wait_for_the_account_counts(ways: Ways, database: Database, c
 async def test_a_frozen_account_is_refused(ways: Ways, database: Database) -> None:
     account = await ways.account()
     async with database.transaction() as tx:
-        await ledger.freeze(tx, account_id=account, frozen=True)
+        await ledger.freeze(tx, account_id=account, frozen=True, reason="test", actor="operator:test")
     answer = await ways.admit(request(account, "op"))
     assert answer.refusal is not None
     assert answer.refusal.code is Code.ACCOUNT_FROZEN

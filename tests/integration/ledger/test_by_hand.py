@@ -48,7 +48,7 @@ END_BY_HAND = (
         ("update account set kind = 'issuance' where kind = 'user'", "HF003"),
         ("update account set id = 'other' where kind = 'user'", "HF003"),
         ("insert into account (id, kind, display_name, credits_posted) values ('x', 'user', 'X', 5)", "HF003"),
-        ("delete from generation", "23503"),
+        ("delete from generation", "HF003"),
         ("update generation set price_credits = 1", "HF004"),
         ("update generation set account_id = 'house'", "HF004"),
         (END_BY_HAND.format(status="completed", credit_status="settled"), "HF004"),
@@ -64,8 +64,9 @@ async def test_it_is_refused(hand: Connection, task_id: str, statement: str, sql
 
 
 INSERT = (
-    "insert into transfer (kind, cause, pending_id, debit_account, credit_account, amount, task_id, key, reason, actor)"
-    " select {kind}, {cause}, {pending}, {debit}, {credit}, {amount}, {task}, {key}, 'by hand', 'hand'"
+    "insert into transfer"
+    " (kind, cause, pending_id, debit_account, credit_account, amount, task_id, key, reason, actor)"
+    " select {kind}, coalesce({cause}, case {kind} when 'direct' then 'adjustment' end), {pending}, {debit}, {credit}, {amount}, {task}, {key}, 'by hand', 'hand'"
     " from transfer where kind = 'pending'"
 )
 PLAIN = {
@@ -116,7 +117,7 @@ PLAIN = {
             id="a post that its generation does not show",
         ),
         pytest.param(
-            {"kind": "'pending'", "task": "'no-such-task'", "key": "null"}, "23503", id="a hold for no generation"
+            {"kind": "'pending'", "task": "'no-such-task'", "key": "null"}, "HF004", id="a hold for no generation"
         ),
         pytest.param({"key": "null"}, "23514", id="a grant without a key"),
     ],

@@ -101,7 +101,7 @@ async def test_a_canary_that_is_refused_is_not_tried_each_second(platform: Platf
     settings = Settings(home=tmp_path)
     proving = Canaries(platform.database, platform.client, BlobStore.from_settings(settings), catalog.load())
     async with platform.database.transaction() as tx:
-        await ledger.freeze(tx, account_id=ledger.HOUSE, frozen=True)
+        await ledger.freeze(tx, account_id=ledger.HOUSE, frozen=True, reason="test", actor="operator:test")
     for _ in range(5):
         await proving.turn()
 
