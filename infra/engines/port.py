@@ -170,7 +170,10 @@ class Engine(Protocol):
         ...
 
     async def follow(self, seen: Sighting, *, wait_s: float) -> Sighting:
-        """The next sighting that differs from `seen`; after `wait_s` seconds whatever is seen then."""
+        """The next sighting of another state than `seen`'s; after `wait_s` seconds whatever is seen then.
+
+        A driver may answer earlier where only the fraction differs.
+        """
         ...
 
     async def cancel(self, run_id: str) -> Sighting:

@@ -43,6 +43,7 @@ def upscale(order: Order, network: Network) -> None:
         enlarged[place.top : place.bottom, place.left : place.right] = window[
             cut.top : cut.bottom, cut.left : cut.right
         ]
+    network.rest()
     pyvips.Image.new_from_array(enlarged).pngsave(order.target, compression=3, filter="sub")
 
 

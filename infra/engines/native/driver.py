@@ -55,7 +55,7 @@ class NativeEngine:
 
     async def follow(self, seen: Sighting, *, wait_s: float) -> Sighting:
         """See `Engine.follow`. A silent engine is asked again after a pause that ends with `wait_s`."""
-        query = {"state": seen.state.value, "fraction": repr(seen.fraction), "wait_s": repr(wait_s)}
+        query = {"state": seen.state.value, "wait_s": repr(wait_s)}
         sighting = await self._see("GET", seen.run_id, params=query, timeout=wait_s + ANSWER_S)
         if sighting.state is RunState.SILENT:
             await asyncio.sleep(min(wait_s, 0.2))

@@ -61,8 +61,8 @@ class Raster:
     def read(self, box: Box) -> Pixels:
         """One window, rows x columns x bands."""
         window = np.empty((box.height, box.width, self.bands), np.uint8)
-        rows = window.reshape(box.height, -1)
-        for i in range(box.height):
+        rows = window.reshape(self._pieces(box), -1)
+        for i in range(len(rows)):
             got = os.preadv(self._fd, [rows[i].data], self._offset(box, i))
             if got != rows.shape[1]:
                 raise OSError(f"{self.path.name} ends at row {box.top + i}")
@@ -74,10 +74,14 @@ class Raster:
         Raises:
             OSError: The disk is full or failing.
         """
-        rows = np.ascontiguousarray(pixels).reshape(box.height, -1)
-        for i in range(box.height):
+        rows = np.ascontiguousarray(pixels).reshape(self._pieces(box), -1)
+        for i in range(len(rows)):
             if os.pwrite(self._fd, rows[i].data, self._offset(box, i)) != rows.shape[1]:
                 raise OSError(f"{self.path.name} took only a part of row {box.top + i}")
+
+    def _pieces(self, box: Box) -> int:
+        """Whole rows lie one behind the other and go as one piece."""
+        return 1 if box.width == self.width else box.height
 
     def _offset(self, box: Box, row: int) -> int:
         return ((box.top + row) * self.width + box.left) * self.bands

@@ -106,10 +106,13 @@ class Runs:
             return self._sighting(run_id, RunState.ABSENT, 0.0, None)
         return self._sighting(run_id, result.state, 1.0 if result.state is RunState.FINISHED else 0.0, result)
 
-    async def follow(self, run_id: str, *, state: str, fraction: float, wait_s: float) -> dict[str, Any]:
-        """The next sighting that differs from the one given, or the same after `wait_s`."""
+    async def follow(self, run_id: str, *, state: str, wait_s: float) -> dict[str, Any]:
+        """The next sighting of another state, or whatever is seen after `wait_s`.
+
+        Progress alone wakes nobody: told at each tile, it took the cores from the network that makes it.
+        """
         run = self._live.get(run_id)
-        if run is not None and (run.state, run.fraction) == (state, fraction):
+        if run is not None and run.state == state:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(run.changed.wait(), wait_s)
         return self.look(run_id)
@@ -151,12 +154,13 @@ class Runs:
         started = time.monotonic()
 
         def progress(fraction: float) -> bool:
-            loop.call_soon_threadsafe(self._tell, run, fraction)
+            run.fraction = max(run.fraction, fraction)  # the event loop only reads it
             return not run.stop.is_set()
 
         def work() -> Result:
             nonlocal started
             started = time.monotonic()
+            loop.call_soon_threadsafe(self._start, run)
             return self._work(run, progress)
 
         result = await loop.run_in_executor(self._executor, work)
@@ -184,9 +188,8 @@ class Runs:
             self._upscaler.unload()
         return Result(RunState.FAILED, failure=failure)
 
-    def _tell(self, run: Run, fraction: float) -> None:
+    def _start(self, run: Run) -> None:
         run.state = RunState.RUNNING
-        run.fraction = max(run.fraction, fraction)
         run.changed.set()
         run.changed = asyncio.Event()
 

@@ -65,7 +65,6 @@ class Server:
         return await self._runs.follow(
             run_id,
             state=query.get("state", ""),
-            fraction=float(query.get("fraction", "0")),
             wait_s=min(float(query["wait_s"]), WAIT_MAX_S),
         )
 

@@ -80,6 +80,7 @@ class Upscaler:
                     partial,
                     decoded.profile,
                     lambda done: tell(TILED_AT + done * (ENCODED_AT - TILED_AT)),
+                    threads=self._threads,
                 )
             partial.replace(job.target)  # the result exists whole or not at all
         finally:
@@ -110,10 +111,13 @@ class Upscaler:
         total = tiling.count(width, height)
         enlarged = Raster(target, width=width * job.scale, height=height * job.scale, bands=stored.bands)
         with stored.open(), enlarged.create():
-            for done, tile in enumerate(tiling.tiles(width, height), start=1):
-                pixels = _enlarge_tile(network, decoded, tile, scale=job.scale)
-                _place(enlarged, tile, pixels, scale=job.scale)
-                tell(DECODED_AT + done / total * (TILED_AT - DECODED_AT))
+            try:
+                for done, tile in enumerate(tiling.tiles(width, height), start=1):
+                    pixels = _enlarge_tile(network, decoded, tile, scale=job.scale)
+                    _place(enlarged, tile, pixels, scale=job.scale)
+                    tell(DECODED_AT + done / total * (TILED_AT - DECODED_AT))
+            finally:
+                network.rest()
         return enlarged
 
 
