@@ -49,6 +49,11 @@ DAMAGES: dict[str, tuple[str, set[str]]] = {
         "delete from transfer where kind = 'void'",
         {"counters_differ_from_transfers", "credit_status_differs_from_transfers"},
     ),
+    "a charge other than the terms": (
+        "update generation set request = jsonb_set(request, '{price}', '{\"per_output\": [10]}')"
+        " where status = 'completed'",
+        {"charged_otherwise_than_delivered"},
+    ),
     "a hold resolved twice": (
         """
         drop index one_resolution_per_hold;

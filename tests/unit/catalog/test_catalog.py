@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -29,6 +30,10 @@ def add(folder: Path, name: str, change: Change) -> None:
     (folder / name / "manifest.yaml").write_text(yaml.safe_dump(manifest))
 
 
+def _number(manifest: Any, *, required: bool = True, **bounds: float) -> None:
+    manifest["parameters"]["s"] = {"type": "number", "required": required, **bounds}
+
+
 def test_what_ships_loads() -> None:
     catalog = load()
     assert catalog.refused == ()
@@ -44,6 +49,18 @@ def test_what_ships_loads() -> None:
         (lambda m: m.update(aliases=["image-upscale"]), "already names"),
         (lambda m: m["parameters"].pop("scale"), "scale"),
         (lambda m: m["images"].update(count_min=0), "at least one image"),
+        (lambda m: m["price"].update(base=1.5), "price.base"),
+        (lambda m: m["price"].update(base=-1), "price.base"),
+        (lambda m: m["price"].update(per_pixel=1), "per_pixel"),
+        (lambda m: m["price"].update(by_mode={"slow": {"base": 1}}), "`slow`, which is no mode"),
+        (lambda m: m["price"].update(by_mode={"fast": {"per_step": 1}}), "`steps` of mode `fast`"),
+        (lambda m: m["price"].update(per_second=1), "`seconds` of the output"),
+        (lambda m: m["price"].update(per_frame=1), "`frames` of the output"),
+        (lambda m: m["output"].update(count="n"), "output.count: `n` is no parameter that is an integer"),
+        (lambda m: m["output"].update(count=65), "the most is 64"),
+        (lambda m: (_number(m), m["output"].update(seconds="s")), "`s` needs choices, or a minimum and a maximum"),
+        (lambda m: (_number(m, required=False), m["output"].update(seconds="s")), "must be required"),
+        (lambda m: (_number(m, minimum=-1, maximum=9), m["modes"]["fast"].update(steps="s")), "an integer"),
     ],
 )
 def test_a_broken_manifest_is_refused_by_name_and_the_rest_serve(folder: Path, change: Change, says: str) -> None:
