@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
+from infra.metrics import METRICS, PORTS, PREFIX, Sort
 from infra.settings import PROJECT, Settings
 from tests.house.sources import ROOT
 from workflows.contracts.failures import VERDICTS, Code
@@ -94,7 +95,28 @@ def errors_page() -> str:
     )
 
 
+def metrics_page() -> str:
+    """`metrics.md`: every metric with what it counts, and who answers it."""
+    rows = "".join(
+        f"| `{PREFIX}{name}{'_total' if metric.sort is Sort.COUNTER else ''}` | {metric.sort.value} |"
+        f" {', '.join(f'`{label}`' for label in metric.labels)} | {metric.process} | {metric.meaning} |\n"
+        for name, metric in METRICS.items()
+    )
+    ports = "\n".join(f"- `workers.{process}`: the port plus {place}" for place, process in enumerate(PORTS))
+    return (
+        f"{_MADE}# Metrics\n\n"
+        "With `HOLDFAST_METRICS_PORT` set, each process answers Prometheus at `/metrics` on a port of its own,\n"
+        "at `HOLDFAST_METRICS_HOST`, which is this machine unless you say otherwise. Without it nothing is\n"
+        "counted.\n\n"
+        f"{ports}\n\n"
+        "Gauges are read from the database by each orchestrator every 10 s: they are the whole platform's, so\n"
+        "don't add them up. Counters are of one process since its start: add those up.\n\n"
+        f"| name | sort | labels | process | what it says |\n|---|---|---|---|---|\n{rows}"
+    )
+
+
 PAGES: dict[Path, Callable[[], str]] = {
     ROOT / "docs/reference/settings.md": settings_page,
     ROOT / "docs/reference/errors.md": errors_page,
+    ROOT / "docs/reference/metrics.md": metrics_page,
 }
