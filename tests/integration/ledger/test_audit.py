@@ -5,6 +5,7 @@ import pytest
 
 from infra import ledger
 from infra.db import Database
+from tests.integration.ledger import test_audit_credits
 from tests.support.generations import Ways, request
 
 
@@ -50,8 +51,10 @@ DAMAGES: dict[str, tuple[str, set[str]]] = {
         {"counters_differ_from_transfers", "credit_status_differs_from_transfers"},
     ),
     "a charge other than the terms": (
-        "update generation set request = jsonb_set(request, '{price}', '{\"per_output\": [10]}')"
-        " where status = 'completed'",
+        """
+        update generation set request = jsonb_set(request, '{price}', '{"per_output": [10]}')
+        where status = 'completed'
+        """,
         {"charged_otherwise_than_delivered"},
     ),
     "a hold resolved twice": (
@@ -120,7 +123,8 @@ async def test_it_finds(ways: Ways, conninfo: str, history: str, name: str) -> N
 
 async def test_each_invariant_is_proven_to_be_found() -> None:
     provable = {query.name for query in ledger.INVARIANTS} - {"entries_sum_to_zero"}
-    assert set().union(*(breached for _, breached in DAMAGES.values())) == provable, (
+    planted = (*DAMAGES.values(), *test_audit_credits.DAMAGES.values())
+    assert set().union(*(breached for _, breached in planted)) == provable, (
         "entries are a view over transfers with two sides each: their sum can't be broken by data"
     )
 
