@@ -38,7 +38,7 @@ class EngineActivities:
         """
         if order.card_uuid != self._desk.card_uuid:
             raise ApplicationError("the order names another card", type="wrong_card", non_retryable=True)
-        scheduled_at = activity.info().scheduled_time.timestamp()
+        scheduled_at = (order.ordered_at or activity.info().scheduled_time).timestamp()
         run = CardRun(self._desk, order, scheduled_at=scheduled_at)
         course = asyncio.create_task(run.course())
         beats = asyncio.create_task(_beat(order, run))

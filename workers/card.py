@@ -1,6 +1,7 @@
-"""One Temporal worker a card: its own queue, one slot."""
+"""Two Temporal workers a card: its own queue with one slot, and one for questions about what it did."""
 
 import asyncio
+from collections.abc import Callable
 from datetime import timedelta
 
 import structlog
@@ -9,6 +10,7 @@ from temporalio.worker import Worker
 
 from activities.card_desk import CardDesk
 from activities.engine import FINISHING_S, EngineActivities
+from activities.journal import JournalActivities
 from workflows.contracts import ids, timeouts
 
 GRACE = timedelta(seconds=FINISHING_S + 2)
@@ -16,6 +18,8 @@ GRACE = timedelta(seconds=FINISHING_S + 2)
 DRAIN_S = GRACE.total_seconds() + 5
 """A worker that hasn't ended by then is left: with the server away it may never."""
 BACKOFF_S = 2.0
+LOOKS_AT_ONCE = 4
+"""Each is one read of the journal."""
 
 log = structlog.get_logger(__name__)
 
@@ -35,12 +39,32 @@ def card_worker(client: Client, desk: CardDesk) -> Worker:
     )
 
 
+def look_worker(client: Client, desk: CardDesk) -> Worker:
+    """A worker that answers from the journal, so that no question waits for the card's run."""
+    return Worker(
+        client,
+        task_queue=ids.look_queue(desk.card_uuid),
+        activities=JournalActivities(desk).all(),
+        max_concurrent_activities=LOOKS_AT_ONCE,
+        max_concurrent_activity_task_polls=1,
+        graceful_shutdown_timeout=timedelta(seconds=1),
+    )
+
+
 async def serve_card(client: Client, desk: CardDesk, stopping: asyncio.Event) -> None:
-    """Work until told to stop; a worker that fails, as while the server is away, is made anew."""
+    """Work and answer until told to stop."""
+    await asyncio.gather(
+        _serve(lambda: card_worker(client, desk), desk, stopping),
+        _serve(lambda: look_worker(client, desk), desk, stopping),
+    )
+
+
+async def _serve(build: Callable[[], Worker], desk: CardDesk, stopping: asyncio.Event) -> None:
+    """Run a worker; one that fails, as while the server is away, is made anew."""
     stop = asyncio.create_task(stopping.wait())
     try:
         while not stopping.is_set():
-            worker = card_worker(client, desk)
+            worker = build()
             running = asyncio.create_task(worker.run())
             await asyncio.wait({running, stop}, return_when=asyncio.FIRST_COMPLETED)
             if not running.done():

@@ -12,6 +12,8 @@ from workflows.contracts import queues
 
 CARD = "card"
 """Stands for every card's own queue, see `ids.card_queue`."""
+LOOK = "look"
+"""Stands for every card's queue of questions, see `ids.look_queue`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,7 @@ REGISTRY: dict[str, Registered] = {
         activities=("activities.media:MediaActivities", "activities.evidence:StoreActivities")
     ),
     CARD: Registered(activities=("activities.engine:EngineActivities",)),
+    LOOK: Registered(activities=("activities.journal:JournalActivities",)),
 }
 
 

@@ -57,6 +57,35 @@ async def test_the_store_is_asked_only_when_the_host_cannot_say(world: World) ->
     script.check_money(settled=0)
 
 
+async def test_a_journal_lost_right_after_the_delivery_costs_no_result(world: World) -> None:
+    never = g.RunOutcome(
+        verdict=RunVerdict.FAILED, may_have_run=False, evidence="journal and engine know of no run"
+    )
+    script = world.script(run=says(UNKNOWN, never), stored=finished().files)
+    async with world.host(script):
+        await in_doubt(world, script)
+        result = await world.handle(script).result()
+    assert (result.status, len(script.orders)) == (Status.COMPLETED, 2), "delivered, and not run again"
+    script.check_money(settled=5)
+
+
+async def test_a_card_that_is_busy_keeps_nobody_waiting_for_what_is_journaled(world: World) -> None:
+    script = world.script(run=runs_until_told)
+    other = world.script(run=says(UNKNOWN), journaled=finished())
+    other.card = script.card.model_copy(update={"lease_id": other.card.lease_id, "fence": 2})
+    async with world.host(script):
+        await world.admit_it(other)
+        await eventually(lambda: other.unknowns, what="the unknown to be shown")
+        await world.admit_it(script)
+        await eventually(lambda: script.orders, what="the card to be busy with another run")
+        result = await world.handle(other).result()
+        script.finish.set()
+        await world.handle(script).result()
+    assert result.status is Status.COMPLETED
+    assert [order.attach_only for order in other.orders] == [False], "the card's slot was never asked for"
+    other.check_money(settled=5)
+
+
 async def test_what_lies_in_the_store_in_part_proves_nothing(world: World) -> None:
     script = world.script(run=says(UNKNOWN))
     async with world.host(script):

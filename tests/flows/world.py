@@ -98,6 +98,8 @@ class Script:
     """What was recorded, a repetition once."""
     stored: tuple[BlobRef, ...] = ()
     """What a look into the store finds."""
+    journaled: g.RunOutcome | None = None
+    """What the host's journal says at once, whatever its card does."""
     late_for: timedelta = timedelta(days=7)
     """How long a result is looked for after a release without an outcome."""
     late: e.LateLook | None = None
@@ -159,14 +161,7 @@ class World:
     async def hosting(self) -> AsyncIterator[None]:
         """Give the scripts made within one card, with its host."""
         self._shared_card = f"card-{uuid.uuid4().hex[:8]}"
-        worker = Worker(
-            self.client,
-            task_queue=ids.card_queue(self._shared_card),
-            activities=[self.run_on_card],
-            max_concurrent_activities=1,
-            max_heartbeat_throttle_interval=timedelta(milliseconds=100),
-        )
-        async with worker:
+        async with self._hosting(self._shared_card):
             yield
         self._shared_card = None
 
@@ -179,15 +174,22 @@ class World:
             accepted=True,
         )
 
-    def host(self, script: Script) -> Worker:
-        """The worker of the script's card."""
-        return Worker(
+    def host(self, script: Script) -> contextlib.AbstractAsyncContextManager[None]:
+        """The workers of the script's card."""
+        return self._hosting(script.card.card_uuid)
+
+    @contextlib.asynccontextmanager
+    async def _hosting(self, card_uuid: str) -> AsyncIterator[None]:
+        card = Worker(
             self.client,
-            task_queue=ids.card_queue(script.card.card_uuid),
+            task_queue=ids.card_queue(card_uuid),
             activities=[self.run_on_card],
             max_concurrent_activities=1,
             max_heartbeat_throttle_interval=timedelta(milliseconds=100),
         )
+        looks = Worker(self.client, task_queue=ids.look_queue(card_uuid), activities=[self.look_in_journal])
+        async with card, looks:
+            yield
 
     async def admit_it(self, script: Script) -> g.Admission:
         return await generations.admit(self.client, script.request)
@@ -283,6 +285,10 @@ class World:
         looks = self.scripts[look.task_id].looks
         if look not in looks:
             looks.append(look)
+
+    @activity.defn(name="look_in_journal")
+    async def look_in_journal(self, order: g.RunOrder) -> g.RunOutcome | None:
+        return self.scripts[order.task_id].journaled
 
     @activity.defn(name="look_in_store")
     async def look_in_store(self, question: e.StoreQuestion) -> e.StoreAnswer:

@@ -180,6 +180,8 @@ class RunOrder(Message):
     fence: int
     attach_only: bool = False
     """True when evidence is sought: look for the run, start nothing."""
+    ordered_at: AwareDatetime | None = None
+    """Of a look: not later than when the run was ordered; a journal lost after that proves nothing by silence."""
 
 
 class RunOutcome(Message):

@@ -29,3 +29,8 @@ def admission_update_id(attempt: int) -> str:
 def card_queue(card_uuid: str) -> str:
     """The task queue of one physical card."""
     return f"card.{card_uuid}"
+
+
+def look_queue(card_uuid: str) -> str:
+    """The queue on which a card's host answers from its journal, whatever the card itself is busy with."""
+    return f"look.{card_uuid}"

@@ -103,6 +103,12 @@ async def record_look(look: e.Look) -> None:
     raise NotImplementedError
 
 
+@activity.defn(name="look_in_journal")
+async def look_in_journal(order: g.RunOrder) -> g.RunOutcome | None:
+    """How the lease's run ended, as its host journaled it; None while it isn't over. Look queue; reads only."""
+    raise NotImplementedError
+
+
 @activity.defn(name="look_in_store")
 async def look_in_store(question: e.StoreQuestion) -> e.StoreAnswer:
     """Whether all results granted under a lease are in the store, whole. Media queue; changes nothing."""

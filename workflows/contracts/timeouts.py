@@ -36,9 +36,11 @@ RECONCILE_MAX = timedelta(minutes=5)
 """Looks back off to one in 5 min, so that a day of silence is some 300 of them, not thousands."""
 RESOLVE_BY = timedelta(hours=24)
 """After this, an unknown outcome is raised to an operator."""
-LOOK_PICKUP_DECIDED = timedelta(seconds=3)
-"""As `CARD_PICKUP`, for the look before a decision to settle is booked: an operator waits for it, and the store is
-asked next."""
+LOOK_PICKUP = timedelta(seconds=4)
+"""A host has a slot free for questions about its journal: one that doesn't take one by then is away, as after four
+missed beats. The store is asked next; an operator who decided to settle waits for both."""
+LOOK_ANSWER = timedelta(seconds=10)
+"""Reading one entry of the journal takes milliseconds; its disk may be busy."""
 STORE_PICKUP = timedelta(seconds=15)
 """A media worker that doesn't take a look in the store by then is busy or away; the next look is the retry."""
 STORE_LOOK = timedelta(seconds=120)

@@ -12,6 +12,8 @@ from workflows.contracts.states import Decision
 from workflows.definitions import steps, story
 from workflows.definitions.state import CourseState
 
+JOURNAL_FIRST = "journal-first"
+"""Courses that began before ask the card's own slot, and wait for whatever runs there."""
 LOOK_BEFORE_STOP = timedelta(seconds=5)
 """A stop asked for before a look began waits this long, so that a live host has taken the look up: a task
 that nobody took is taken back by the server at once, and nothing would have been looked at or stopped."""
@@ -23,12 +25,12 @@ async def follow(state: CourseState, order: RunOrder, *, may_stop: bool = True) 
     A cancel, or an operator's decision to release, is carried to the card once; the host's word still decides.
     With `may_stop` False neither is: nobody asks for a stop any more.
     """
-    handle = steps.run_on_card(
-        order,
-        run_s_max=state.request.model.run_s_max,
-        card_label=state.lease.card_label if state.lease else order.card_uuid,
-        decided=may_stop and state.resolution is not None,
-    )
+    card_label = state.lease.card_label if state.lease else order.card_uuid
+    if order.attach_only and workflow.patched(JOURNAL_FIRST):
+        outcome, is_there = await steps.look_in_journal(order, card_label=card_label)
+        if outcome is not None or not is_there:
+            return outcome
+    handle = steps.run_on_card(order, run_s_max=state.request.model.run_s_max, card_label=card_label)
     if may_stop and order.attach_only and _stop_wanted(state):
         with contextlib.suppress(TimeoutError):
             await workflow.wait_condition(

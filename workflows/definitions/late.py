@@ -112,4 +112,5 @@ def _order(state: CourseState, lease: LeaseGrant) -> RunOrder:
         card_uuid=lease.card_uuid,
         fence=lease.fence,
         attach_only=True,
+        ordered_at=state.request.created_at,
     )

@@ -33,7 +33,7 @@ async def look(state: CourseState, order: RunOrder, *, may_stop: bool = True) ->
     outcome = await follow(state, order, may_stop=may_stop)
     course = _read(state, outcome)
     await _record(state, order, Source.HOST, _of_host(outcome), outcome.evidence if outcome else "no answer came")
-    if course is not None and not isinstance(course, lifecycle.Doubt):
+    if outcome is not None and lifecycle.is_beyond_doubt(outcome):
         return course
     return await _in_store(state, order) or course
 

@@ -28,7 +28,7 @@ async def reconcile(state: CourseState, doubt: lifecycle.Doubt, order: RunOrder)
     """
     since = workflow.now()
     resolve_by = since + timedelta(seconds=state.request.model.resolve_by_s)
-    look_order = order.model_copy(update={"attach_only": True})
+    look_order = order.model_copy(update={"attach_only": True, "ordered_at": state.request.created_at})
     for look in range(1, lifecycle.LOOKS_MAX + 1):
         await _show(state, doubt, since=since, resolve_by=resolve_by, look=look)
         await _pause_until(state, lifecycle.next_look_at(workflow.now(), look, resolve_by))

@@ -167,6 +167,23 @@ async def record_look(look: Look) -> None:
     )
 
 
+async def look_in_journal(order: RunOrder, *, card_label: str) -> tuple[RunOutcome | None, bool]:
+    """How the run ended as its host journaled it, if so; and whether the host is there at all."""
+    try:
+        outcome = await workflow.execute_activity(
+            ports.look_in_journal,
+            order,
+            task_queue=ids.look_queue(order.card_uuid),
+            schedule_to_start_timeout=timeouts.LOOK_PICKUP,
+            start_to_close_timeout=timeouts.LOOK_ANSWER,
+            retry_policy=_LOOK_RETRY,
+            summary=f"look into the journal of {card_label}'s host, fence {order.fence}",
+        )
+    except ActivityError:
+        return None, False
+    return outcome, True
+
+
 async def look_in_store(question: StoreQuestion) -> StoreAnswer | None:
     """Whether the store has all results of a run; None when nobody could say."""
     try:
@@ -229,15 +246,13 @@ async def deliver_late(step: LateStep) -> Closing:
     )
 
 
-def run_on_card(
-    order: RunOrder, *, run_s_max: int, card_label: str, decided: bool = False
-) -> workflow.ActivityHandle[RunOutcome]:
-    """Start the run, or a look for it, on the card's own queue; `decided` when an operator waits for the look."""
+def run_on_card(order: RunOrder, *, run_s_max: int, card_label: str) -> workflow.ActivityHandle[RunOutcome]:
+    """Start the run, or a look for it, on the card's own queue."""
     return workflow.start_activity(
         ports.run_on_card,
         order,
         task_queue=ids.card_queue(order.card_uuid),
-        schedule_to_start_timeout=timeouts.LOOK_PICKUP_DECIDED if decided else timeouts.CARD_PICKUP,
+        schedule_to_start_timeout=timeouts.CARD_PICKUP,
         start_to_close_timeout=timedelta(seconds=run_s_max) + timeouts.RUN_ENDS_AFTER_DEADLINE,
         heartbeat_timeout=timeouts.HEARTBEAT,
         retry_policy=_LOOK_RETRY if order.attach_only else _RUN_RETRY,

@@ -104,6 +104,15 @@ def after_run(outcome: RunOutcome, *, files_asked: int, cancel: CancelRequest | 
     )
 
 
+def is_beyond_doubt(outcome: RunOutcome) -> bool:
+    """Whether a host's word about a run in doubt needs no second one.
+
+    That it knows of no run, or that the run left nothing, is said from what the host still has. Its journal may
+    have been lost right after the delivery: then the results are in the store.
+    """
+    return outcome.verdict is not RunVerdict.UNKNOWN and outcome.may_have_run and not outcome.lost
+
+
 def after_silence(reason: str) -> Doubt:
     """What follows when no word came and the order may have been fetched."""
     return Doubt(reason=reason, awaiting="the host: its journal and its engine")
