@@ -137,6 +137,7 @@ def test_a_mode_overrides_the_rates_that_it_names_and_no_others() -> None:
         ("fast", {}, 1 + 3 * 5),
         ("fast", {"seconds": "5.001"}, 1 + 3 * 6),
         ("fast", {"seconds": "5.0"}, 1 + 3 * 5),
+        ("slow", {"seconds": "5.01"}, 1 + 2 * 121 + 5 * 8),
         ("slow", {"steps": "25", "seconds": "5.1", "fps": "30"}, 1 + 2 * 153 + 5 * 25),
     ],
 )
