@@ -5,7 +5,7 @@ from fastapi.routing import APIRoute
 from starlette.routing import Route
 
 from api.canvas import credits as credit
-from api.canvas import edits, events, models, quotes, receipts, tasks
+from api.canvas import edits, events, models, quotes, receipts, scheduler, tasks
 from api.core.surface import CANVAS, PARTNER
 
 _MIRRORED = (
@@ -16,6 +16,7 @@ _MIRRORED = (
     quotes.router,
     credit.router,
     receipts.router,
+    scheduler.router,
 )
 
 

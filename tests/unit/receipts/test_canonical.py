@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from infra.receipts.canonical import INTEGER_MAX, UncanonicalError, canonical, parsed
 
-_TEXT = st.text(alphabet=st.characters(exclude_categories=("Cs",)))
+_TEXT = st.text(alphabet=st.characters(exclude_categories=["Cs"]))
 _LEAVES = st.none() | st.booleans() | st.integers(-INTEGER_MAX, INTEGER_MAX) | _TEXT
 _VALUES = st.recursive(_LEAVES, lambda inner: st.lists(inner) | st.dictionaries(_TEXT, inner), max_leaves=20)
 
