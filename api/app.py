@@ -7,14 +7,15 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp
 
 from api import errors, health
-from api.admin import accounts, sweep
+from api.admin import accounts, fleet, sweep
 from api.admin import generations as admin
 from api.auth import login
 from api.auth.sessions import Sessions
 from api.auth.throttle import Throttle
 from api.canvas import credits as credit
-from api.canvas import edits, events, models, quotes, receipts, tasks
+from api.canvas import edits, events, models, quotes, receipts, scheduler, tasks
 from api.core.background import Background
+from api.core.fleet import FleetCache
 from api.core.followers import Followers
 from api.core.gateway import Generations, TemporalGenerations
 from api.core.known import KnownPictures
@@ -42,12 +43,14 @@ ROUTERS = (
     quotes.router,
     credit.router,
     receipts.router,
+    scheduler.router,
     partner.router,
-    blobs.router,
-    hosts.router,
     admin.router,
     accounts.router,
     sweep.router,
+    fleet.router,
+    blobs.router,
+    hosts.router,
 )
 
 
@@ -96,6 +99,7 @@ def _parts(settings: Settings, generations: Generations, models_served: Catalog)
         readiness=Readiness(database),
         known=KnownPictures(),
         background=Background(),
+        fleet=FleetCache(database),
         followers=Followers(database),
         signer=_signer(settings),
     )

@@ -7,6 +7,7 @@ from fastapi import Request
 from api.auth.sessions import Sessions
 from api.auth.throttle import Throttle
 from api.core.background import Background
+from api.core.fleet import FleetCache
 from api.core.followers import Followers
 from api.core.gateway import Generations
 from api.core.known import KnownPictures
@@ -37,6 +38,7 @@ class Parts:
     known: KnownPictures
     background: Background
     followers: Followers
+    fleet: FleetCache
     signer: Signer | None
     """Of receipts; None where no key was given."""
 

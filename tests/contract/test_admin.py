@@ -82,7 +82,12 @@ CALLS = [
     ("POST", "/sweep"),
     ("GET", "/acts"),
     ("GET", "/accounts/acc_ada"),
-    *(("POST", f"/accounts/acc_ada/{act}") for act in ("grant", "adjust", "freeze", "unfreeze", "limits")),
+    *(
+        ("POST", f"/accounts/acc_ada/{act}")
+        for act in ("grant", "adjust", "freeze", "unfreeze", "limits", "share")
+    ),
+    ("GET", "/cards"),
+    *(("POST", f"/cards/gpu-x/{act}") for act in ("cordon", "uncordon", "quarantine", "readmit")),
 ]
 
 
@@ -101,16 +106,22 @@ async def test_nobody_but_operators_comes_in(world: World, user: User, method: s
 
 
 def test_every_route_of_the_surface_is_among_the_calls(world: World) -> None:
-    from api.admin import accounts, generations, sweep  # noqa: PLC0415 - three names that the test has already
+    from api.admin import accounts, fleet, generations, sweep  # noqa: PLC0415 - names that the test has already
 
     there = {
         (method, route.path.removeprefix(ADMIN))
-        for module in (accounts, generations, sweep)
+        for module in (accounts, fleet, generations, sweep)
         for route in module.router.routes
         for method in route.methods
     }
     tried = {
-        (method, path.partition("?")[0].replace("gen_x", "{task_id}").replace("acc_ada", "{account_id}"))
+        (
+            method,
+            path.partition("?")[0]
+            .replace("gen_x", "{task_id}")
+            .replace("acc_ada", "{account_id}")
+            .replace("gpu-x", "{name}"),
+        )
         for method, path in CALLS
     }
     assert there == tried

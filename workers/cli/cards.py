@@ -57,7 +57,7 @@ def list_cards(*, as_json: AsJson = False) -> None:
         )
     for one in memory:
         results.print(
-            f"{one.model_id} {one.mode}: at most {one.peak_mib} MiB in {one.runs} runs, too little {one.oom} times; "
+            f"{one.model_id} {one.mode}: at most {one.peak_mib} MiB in {one.runs} runs, short {one.oom} times; "
             f"a budget of {one.suggested_mib} MiB would do"
         )
 

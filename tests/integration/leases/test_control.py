@@ -9,7 +9,7 @@ from infra.fleet import CardState
 from tests.support.generations import Ways, request
 from workflows.domain.placement.fleet import Share
 
-ACTS = Query("acts", "select act, subject, reason, actor from operator_act order by id")
+ACTS = Query("acts", "select act, subject, reason, actor from operator_act where act <> 'grant' order by id")
 
 
 async def acts(database: Database) -> list[tuple[str, ...]]:
