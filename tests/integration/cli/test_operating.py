@@ -12,7 +12,7 @@ from infra.accounts import Role
 from infra.db import Database
 from tests.support.generations import Ways, request
 from tests.support.inprocess import InProcessCourses, InProcessGenerations
-from workers.cli import operations, people
+from workers.cli import operations
 from workers.cli.app import whole
 from workflows.contracts.generation import GenerationRequest, MarkUnknown
 from workflows.contracts.states import CreditStatus
@@ -23,7 +23,7 @@ def surroundings(conninfo: str, database: Database, monkeypatch: pytest.MonkeyPa
     """The test's database, and workflows that need no server."""
     monkeypatch.setenv("HOLDFAST_DATABASE_URL", conninfo)
     monkeypatch.setenv("HOLDFAST_TEMPORAL_ADDRESS", "127.0.0.1:1")
-    monkeypatch.setattr(people.getpass, "getuser", lambda: "ana")
+    monkeypatch.setattr("getpass.getuser", lambda: "ana")
     workflows = InProcessGenerations(database)
 
     async def courses(_settings: object) -> InProcessCourses:

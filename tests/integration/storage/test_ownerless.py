@@ -31,7 +31,7 @@ def store(tmp_path: Path) -> BlobStore:
 
 async def run(database: Database, text: str, **parameters: object) -> None:
     async with database.transaction() as tx:
-        await tx.run(Query("test", text), **parameters)  # type: ignore[arg-type]  # a test's own words
+        await tx.run(Query("test", text), **parameters)
 
 
 async def put(store: BlobStore, folder: Path) -> None:

@@ -47,7 +47,7 @@ def test_a_name_or_label_that_the_table_lacks_is_caught_where_nobody_looks_too(
     name: str, labels: dict[str, str]
 ) -> None:
     with pytest.raises(KeyError):
-        metrics.count(name, **labels)
+        metrics.count(name, 1, **labels)
 
 
 def test_nothing_is_served_without_a_port() -> None:
