@@ -50,6 +50,7 @@ class CardRun:
         self._stop_wanted = asyncio.Event()
         self._submissions = 0
         self._submitted_before = False
+        self._ahead: asyncio.Task[Work | StaleLease] | None = None
         self._engine_had_it = False
         self._silent_since: float | None = None
         self._deadline_at: float | None = None
@@ -75,26 +76,24 @@ class CardRun:
             entry, outcome = await self._open_entry()
             if entry is not None and outcome is None:
                 self._desk.running = Running(task_id=entry.task_id, fence=entry.fence, fraction=0.0)
+                if not self._submitted_before and not self._order.attach_only:
+                    # What was never tried here is hardly ever in the engine: the order is fetched beside the look.
+                    self._ahead = asyncio.create_task(card_supply.fetch_order(self._desk, entry))
                 outcome = await self._pursue(entry)
                 await self._close(entry, outcome)
             if outcome is None:
                 raise AssertionError("a run without an entry needs an outcome")
             return outcome
         finally:
+            if self._ahead is not None:
+                self._ahead.cancel()
+                await asyncio.gather(self._ahead, return_exceptions=True)
             self._desk.active.discard(key)
             self._desk.running = None
 
     async def _open_entry(self) -> tuple[Entry | None, RunOutcome | None]:
         """The lease's entry, made where there is none, and the outcome where it is known already."""
         journal, order = self._desk.journal, self._order
-        found = await asyncio.to_thread(journal.find, order.task_id, order.fence)
-        if found is not None:
-            self._deadline_at = found.deadline_at
-            self._engine_had_it = found.step is Step.SUBMITTED
-            self._submitted_before = True  # an intent too: the try that wrote it may have got further
-            if found.step is Step.CLOSED:
-                return found, found.outcome or outcomes.superseded("given up: nobody waited", ran=True)
-            return found, None
         lost_at = journal.lost_at
         self._submitted_before = lost_at is not None and self._scheduled_at < lost_at
         entry = Entry(
@@ -106,13 +105,20 @@ class CardRun:
             step=Step.INTENT,
         )
         try:
-            entry = await asyncio.to_thread(journal.intend, entry)
+            entry, is_known = await asyncio.to_thread(journal.begin, entry)
         except JournalUnwritable as error:
             log.error("journal_unwritable", reason=str(error))  # noqa: TRY400 - the reason says it all
             if self._submitted_before:
                 return None, outcomes.unknown("the journal was lost, and can't be written")
             return None, outcomes.refused_here("The host can't journal the run.", f"journal: {error}")
-        faults.point("run.journaled")
+        if not is_known:
+            faults.point("run.journaled")
+            return entry, None
+        self._deadline_at = entry.deadline_at
+        self._engine_had_it = entry.step is Step.SUBMITTED
+        self._submitted_before = True  # an intent too: the try that wrote it may have got further
+        if entry.step is Step.CLOSED:
+            return entry, entry.outcome or outcomes.superseded("given up: nobody waited", ran=True)
         return entry, None
 
     async def _pursue(self, entry: Entry) -> RunOutcome:
@@ -188,15 +194,17 @@ class CardRun:
         return outcomes.refused_here("The run never reached the engine.", "journal and engine know of no run")
 
     async def _submit(self, entry: Entry) -> Sighting | RunOutcome:
-        work = await card_supply.fetch_order(self._desk, entry)
+        ahead, self._ahead = self._ahead, None
+        work = await (ahead or card_supply.fetch_order(self._desk, entry))
         if isinstance(work, StaleLease):
             if work.stray:
                 raise card_supply.TryAgain(work.reason)
             return outcomes.superseded(work.reason, ran=self._submissions > 0)
         folder = self._desk.folder / entry.run_id
         try:
-            inputs = await card_supply.fetch_inputs(self._desk, work, folder)
-            await self._set_deadline(entry, work)
+            inputs, _ = await asyncio.gather(
+                card_supply.fetch_inputs(self._desk, work, folder), self._set_deadline(entry, work)
+            )
         except (BytesWrong, OSError, JournalUnwritable) as error:
             return outcomes.refused_here(
                 "The host can't hold the run's files.", f"{type(error).__name__}: {error}"

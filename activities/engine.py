@@ -74,5 +74,6 @@ async def _accompany(course: asyncio.Task[RunOutcome], leaving: asyncio.Task[Non
 
 async def _beat(order: RunOrder, run: CardRun) -> None:
     while True:
-        activity.heartbeat(order.task_id, round(run.fraction, 4))
+        # The first comes after a beat's time: to have started is word enough, and the server has that to record.
         await asyncio.sleep(timeouts.BEAT.total_seconds())
+        activity.heartbeat(order.task_id, round(run.fraction, 4))

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import structlog
+import uvloop
 
 from activities.card_desk import CardDesk
 from infra.engines.native.process import NativeProcess
@@ -152,7 +153,7 @@ class HostAgent:
 def main() -> int:
     """Run the agent with settings from the environment."""
     configure_logging("hostagent")
-    asyncio.run(HostAgent(Settings()).run())
+    uvloop.run(HostAgent(Settings()).run())
     return 0
 
 

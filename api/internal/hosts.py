@@ -1,5 +1,6 @@
 """Orders, reports and upload permissions for hosts."""
 
+import base64
 from typing import TypeVar
 
 from fastapi import APIRouter, Depends, Request
@@ -13,6 +14,7 @@ from api.internal.token import from_host
 from api.parts import Parts, parts_of
 from infra import leases
 from infra.storage import records, results
+from infra.storage.store import BlobMissingError
 from workflows.contracts.failures import Code
 from workflows.contracts.generation import GenerationRequest
 from workflows.contracts.hosts import (
@@ -24,11 +26,14 @@ from workflows.contracts.hosts import (
     Work,
     WorkInput,
 )
+from workflows.contracts.media import BlobRef
 from workflows.contracts.message import Message
 
 GET_S = 900
 """Seconds a host has to fetch its inputs; it fetches them right after the order."""
 PUT_S = 900
+INLINE_BYTES_MAX = 64 * 1024
+"""An input up to this size comes with the order: reading it takes 0.3 ms, a call of the host's for it 2.5 ms."""
 REPORT_BYTES_MAX = 1_048_576
 
 M = TypeVar("M", bound=Message)
@@ -88,7 +93,12 @@ async def uploads(request: Request) -> Response:
 
 async def _work(parts: Parts, message: OrderRequest, order: GenerationRequest) -> Work:
     inputs = [
-        WorkInput(image=image, source=await parts.store.sign_get(image.blob, GET_S)) for image in order.inputs
+        WorkInput(
+            image=image,
+            source=await parts.store.sign_get(image.blob, GET_S),
+            inline=await _inline(parts, image.blob),
+        )
+        for image in order.inputs
     ]
     return Work(
         task_id=order.task_id,
@@ -103,6 +113,17 @@ async def _work(parts: Parts, message: OrderRequest, order: GenerationRequest) -
         outputs=order.outputs,
         run_s_max=order.model.run_s_max,
     )
+
+
+async def _inline(parts: Parts, blob: BlobRef) -> str | None:
+    """The bytes, where they are few and no other machine has to be asked; the address tells of missing ones."""
+    if not parts.store.is_local or blob.size > INLINE_BYTES_MAX:
+        return None
+    try:
+        stream = await parts.store.open(blob.sha256)
+    except BlobMissingError:
+        return None
+    return base64.b64encode(b"".join([chunk async for chunk in stream])).decode()
 
 
 async def _message(request: Request, kind: type[M]) -> M:
@@ -120,4 +141,4 @@ def _stale(stale: StaleLease) -> Response:
 
 
 def _json(message: Message) -> Response:
-    return JSONResponse(message.model_dump(mode="json"))
+    return Response(message.model_dump_json(), media_type="application/json")

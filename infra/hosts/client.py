@@ -27,6 +27,8 @@ CALL_S = 5.0
 """One try of a call without a body worth mentioning."""
 STALL_S = 20.0
 """A transfer that moves nothing for so long is broken off and tried again."""
+KEEP_ALIVE_S = 15.0
+"""Less than the API's 20 s, so that who calls never meets a connection that is being closed."""
 CHUNK = 256 * 1024
 BACKOFF_FIRST_S = 0.1
 BACKOFF_MAX_S = 5.0
@@ -63,7 +65,12 @@ class HostClient:
         """
         self._base_url = base_url.rstrip("/") + "/"
         self._authorization = {"authorization": f"Bearer {token}"}
-        self._client = httpx.AsyncClient(timeout=CALL_S, transport=transport, follow_redirects=False)
+        self._client = httpx.AsyncClient(
+            timeout=CALL_S,
+            transport=transport,
+            follow_redirects=False,
+            limits=httpx.Limits(keepalive_expiry=KEEP_ALIVE_S),
+        )
 
     async def close(self) -> None:
         """Close the connections."""

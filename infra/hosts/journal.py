@@ -121,6 +121,15 @@ class Journal:
         )
         return self.find(entry.task_id, entry.fence) or entry
 
+    def begin(self, entry: Entry) -> tuple[Entry, bool]:
+        """The lease's entry as it stands, and whether it was known; one that wasn't is an intent from here on.
+
+        Raises:
+            JournalUnwritable: It wasn't known, and nothing was recorded.
+        """
+        found = self.find(entry.task_id, entry.fence)
+        return (found, True) if found is not None else (self.intend(entry), False)
+
     def set_deadline(self, entry: Entry, deadline_at: float) -> None:
         """Record until when the run may go on.
 

@@ -1,5 +1,6 @@
 """What hosts reach: reports, orders, uploads, blobs by signed address."""
 
+import base64
 import hashlib
 from pathlib import Path
 
@@ -72,6 +73,7 @@ async def test_an_order_is_fetched_run_and_delivered(world: World, user: User) -
     work = Work.model_validate(answer.json())
     assert (work.parameters, work.fence, work.run_s_max) == ({"scale": 2}, order.fence, 900)
     assert "account" not in answer.text
+    assert base64.b64decode(work.inputs[0].inline or "") == png(seed=3)
 
     fetched = await world.client.get(_path(world, work.inputs[0].source.url))
     assert fetched.content == png(seed=3)

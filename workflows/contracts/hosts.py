@@ -115,6 +115,8 @@ class WorkInput(Message):
 
     image: InputImage
     source: SignedAddress
+    inline: str | None = None
+    """The bytes themselves in base64, where they are few and at hand: a second call would take longer."""
 
 
 class Work(Message):
