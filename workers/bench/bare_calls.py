@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from temporalio.client import Client, WithStartWorkflowOperation
 from temporalio.common import WorkflowIDConflictPolicy
 
-from workers.bench.bare import ANSWER_ONLY, FLOW_QUEUE, ONE_STEP, Bare
-from workers.bench.bare_worker import READY
+from workers.bench.bare import ANSWER_ONLY, ONE_STEP, Bare, Setting, flow_queue
+from workers.bench.bare_worker import READY, Role
 
 START_S = 30
 """A worker process imports and connects in about 2 s."""
@@ -40,9 +40,10 @@ class BareStart:
 class BareCalls:
     """A client of the bare workflow."""
 
-    def __init__(self, client: Client) -> None:
-        """Use a connected client."""
+    def __init__(self, client: Client, setting: Setting) -> None:
+        """Use a connected client, and workers of that setting."""
         self._client = client
+        self.setting = setting
         self._run = uuid.uuid4().hex[:12]
         self._count = itertools.count()
 
@@ -63,9 +64,9 @@ class BareCalls:
     async def _call(self, kind: str) -> WithStartWorkflowOperation[Bare, float]:
         operation = WithStartWorkflowOperation(
             Bare.run,
-            kind,
+            args=[kind, self.setting.value],
             id=f"bench-{self._run}-{next(self._count)}",
-            task_queue=FLOW_QUEUE,
+            task_queue=flow_queue(self.setting),
             id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
         )
         await self._client.execute_update_with_start_workflow(Bare.admit, start_workflow_operation=operation)
@@ -74,17 +75,18 @@ class BareCalls:
 
 @asynccontextmanager
 async def bare_workers(address: str) -> AsyncIterator[None]:
-    """Two processes that serve the bare side: one the workflow, one the step."""
+    """Processes that serve the bare side: for each setting one the workflow, one the step."""
     async with AsyncExitStack() as stack:
-        for role in ("flow", "step"):
-            await stack.enter_async_context(_worker(role, address))
+        for setting in Setting:
+            for role in Role:
+                await stack.enter_async_context(_worker(setting, role, address))
         yield
 
 
 @asynccontextmanager
-async def _worker(role: str, address: str) -> AsyncIterator[None]:
+async def _worker(setting: Setting, role: Role, address: str) -> AsyncIterator[None]:
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "workers.bench.bare_worker", role, address),
+        *(sys.executable, "-m", "workers.bench.bare_worker", setting.value, role.value, address),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
     )
@@ -94,7 +96,9 @@ async def _worker(role: str, address: str) -> AsyncIterator[None]:
         async with asyncio.timeout(START_S):
             line = await process.stdout.readline()
         if line.decode().strip() != READY:
-            raise BareWorkerFailed(f"the bench's {role} worker ended: {line.decode().strip()}")
+            raise BareWorkerFailed(
+                f"the bench's {setting.value} {role.value} worker ended: {line.decode().strip()}"
+            )
         yield
     finally:
         process.stdin.close()

@@ -7,6 +7,7 @@ from infra.db import Database
 from infra.settings import Settings
 from infra.temporal.connection import connect
 from workers.bench.admission import admission
+from workers.bench.bare import Setting
 from workers.bench.bare_calls import BareCalls, bare_workers
 from workers.bench.first_step import first_step
 from workers.bench.idle import idle
@@ -31,7 +32,8 @@ async def overhead(settings: Settings, plan: Plan, tell: Callable[[str], None]) 
         )
         if plan.parts & {Part.ADMISSION, Part.START}:
             async with bare_workers(settings.temporal_address or ""):
-                bare = BareCalls(await connect(settings))
+                client = await connect(settings)
+                bare = {setting: BareCalls(client, setting) for setting in Setting}
                 if Part.ADMISSION in plan.parts:
                     tell("admission beside a bare update-with-start")
                     figures += await admission(guest, bare, samples=plan.samples)
