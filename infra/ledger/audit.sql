@@ -277,8 +277,9 @@ with said as (
     from said s full join spend_day d on d.subject = s.subject and d.day = s.day
     where (s.credits, s.creations) is distinct from (d.credits::numeric, d.creations::bigint)
       -- Days before a limit's first month were never counted for it.
-      and coalesce(s.day, d.day) >= (select date_trunc('month', min(f.day)) from spend_day f
-                                     where f.subject = coalesce(s.subject, d.subject))
+      and coalesce(s.day, d.day) >= (
+          select date_trunc('month', coalesce(min(f.day)::timestamp, min(l.set_at) at time zone 'UTC'))
+          from spending_limit l left join spend_day f using (subject) where l.subject = coalesce(s.subject, d.subject))
 )
 select count(*) as value,
        (select string_agg(subject || ' ' || day, '; ') from (select * from bad order by 1, 2 limit 10) b) as detail

@@ -3,6 +3,7 @@
 import getpass
 import os
 import secrets
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -16,6 +17,15 @@ from workers.cli.console import fail, results, with_database
 
 group = typer.Typer(help="Local accounts and their credits.", no_args_is_help=True)
 group.add_typer(keys.group, name="key")
+members = typer.Typer(help="Who acts for an organisation.", no_args_is_help=True)
+group.add_typer(members, name="member")
+
+
+class Kind(StrEnum):
+    """Accounts that people can have."""
+
+    USER = "user"
+    ORGANISATION = "organisation"
 
 
 @group.command()
@@ -23,20 +33,42 @@ def create(
     account: Annotated[str, typer.Argument(help="Id of the account, as `acme`; made where it isn't.")],
     email: Annotated[str, typer.Option(help="Who signs in for it.")],
     *,
-    role: Annotated[Role, typer.Option(help="What they may do.")] = Role.OWNER,
+    kind: Annotated[Kind, typer.Option(help="One person's, or shared by members.")] = Kind.USER,
+    role: Annotated[Role, typer.Option(help="What they may do; a user's one member is its owner.")] = Role.OWNER,
 ) -> None:
     """Make an account and somebody who acts for it; prints a password once."""
     password = secrets.token_urlsafe(18)
 
     async def make(database: Database) -> None:
         async with database.transaction() as tx:
-            await ledger.open_account(tx, account_id=account, kind=AccountKind.USER, name=account)
+            await ledger.open_account(tx, account_id=account, kind=AccountKind(kind.value), name=account)
             await accounts.create_member(tx, account_id=account, email=email, password=password, role=role)
 
     try:
         with_database(make)
     except DatabaseTrouble as error:
         fail(f"Not made: {error}", "Is the address in use already? Is the stack up? holdfast status")
+    results.print(f"{email} acts for {account} as {role.value}; password {password}")
+
+
+@members.command()
+def add(
+    account: Annotated[str, typer.Argument(help="Id of the organisation.")],
+    email: Annotated[str, typer.Option(help="Who signs in for it.")],
+    *,
+    role: Annotated[Role, typer.Option(help="What they may do.")] = Role.EDITOR,
+) -> None:
+    """Let somebody more act for an organisation and spend its credits; prints a password once."""
+    password = secrets.token_urlsafe(18)
+
+    async def join(database: Database) -> None:
+        async with database.transaction() as tx:
+            await accounts.create_member(tx, account_id=account, email=email, password=password, role=role)
+
+    try:
+        with_database(join)
+    except DatabaseTrouble as error:
+        fail(f"Not added: {error}", "Only an organisation that exists takes more members, each address once.")
     results.print(f"{email} acts for {account} as {role.value}; password {password}")
 
 

@@ -20,8 +20,8 @@ NAME = Query("name", "select display_name from account where id = 'house'")
 NONSENSE = Query("nonsense", "select nonsense from nowhere")
 OVERDRAW = Query(
     "overdraw",
-    "insert into transfer (kind, debit_account, credit_account, amount, key, reason, actor)"
-    " values ('direct', 'house', 'issuance', 1, 'k', 'r', 'a')",
+    "insert into transfer (kind, cause, debit_account, credit_account, amount, key, reason, actor)"
+    " values ('direct', 'adjustment', 'house', 'issuance', 1, 'k', 'r', 'a')",
 )
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from infra import ledger
 from infra.db import Database
-from tests.integration.ledger import test_audit_credits
+from tests.support import money_damages
 from tests.support.generations import Ways, request
 
 
@@ -60,8 +60,9 @@ DAMAGES: dict[str, tuple[str, set[str]]] = {
     "a hold resolved twice": (
         """
         drop index one_resolution_per_hold;
-        insert into transfer (kind, pending_id, debit_account, credit_account, amount, task_id, reason, actor)
-        select kind, pending_id, debit_account, credit_account, amount, task_id, reason, actor
+        insert into transfer
+            (kind, cause, pending_id, debit_account, credit_account, amount, task_id, reason, actor)
+        select kind, cause, pending_id, debit_account, credit_account, amount, task_id, reason, actor
         from transfer where kind = 'void'
         """,
         {"holds_resolved_twice"},
@@ -123,7 +124,7 @@ async def test_it_finds(ways: Ways, conninfo: str, history: str, name: str) -> N
 
 async def test_each_invariant_is_proven_to_be_found() -> None:
     provable = {query.name for query in ledger.INVARIANTS} - {"entries_sum_to_zero"}
-    planted = (*DAMAGES.values(), *test_audit_credits.DAMAGES.values())
+    planted = (*DAMAGES.values(), *money_damages.DAMAGES.values())
     assert set().union(*(breached for _, breached in planted)) == provable, (
         "entries are a view over transfers with two sides each: their sum can't be broken by data"
     )

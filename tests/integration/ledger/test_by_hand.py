@@ -66,7 +66,8 @@ async def test_it_is_refused(hand: Connection, task_id: str, statement: str, sql
 INSERT = (
     "insert into transfer"
     " (kind, cause, pending_id, debit_account, credit_account, amount, task_id, key, reason, actor)"
-    " select {kind}, coalesce({cause}, case {kind} when 'direct' then 'adjustment' end), {pending}, {debit}, {credit}, {amount}, {task}, {key}, 'by hand', 'hand'"
+    " select {kind}, coalesce({cause}, case {kind} when 'direct' then 'adjustment' end), {pending}, {debit},"
+    " {credit}, {amount}, {task}, {key}, 'by hand', 'hand'"
     " from transfer where kind = 'pending'"
 )
 PLAIN = {
