@@ -15,7 +15,7 @@ from workers.bench.money.machine import Platform
 from workers.bench.money.scratch import Scratch
 from workers.cli.report import Figure, at_least, at_most
 
-STEPS = 100
+STEPS = 200
 """Of one life of a database: long enough for all to meet, short enough for the audit to stay quick."""
 LIVES = 10
 """From one seed, so that the run ends soon after the steps that were asked for."""

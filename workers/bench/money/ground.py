@@ -78,9 +78,10 @@ async def prepare(conninfo: str) -> None:
 class Ground:
     """The steps that processes and operators take, each as they take it: one transaction, mostly one statement."""
 
-    def __init__(self, database: Database) -> None:
-        """Use this database."""
+    def __init__(self, database: Database, watch: Database) -> None:
+        """Take steps in one, look with the other."""
         self._database = database
+        self._watch = watch
 
     async def call(self, name: str, **parameters: Any) -> Any:
         """One of the queries beside this module, by itself."""
@@ -89,7 +90,7 @@ class Ground:
 
     async def look(self, accounts: list[str]) -> tuple[dict[str, Any], list[str]]:
         """What each account has, and every invariant that doesn't hold now, in words."""
-        async with self._database.read() as reader:
+        async with self._watch.read() as reader:
             rows = await reader.all(QUERIES["look"], accounts=accounts)
         broken = [f"{row['name']} = {row['value']}: {row['detail']}" for row in rows if row["name"]]
         return {row["account_id"]: row for row in rows if row["account_id"]}, broken
@@ -105,7 +106,7 @@ class Ground:
 
     async def settle(self, task_id: str, amount: int) -> Closing:
         """Pay."""
-        order = Settle(task_id=task_id, credits=amount, lease_id=None, actor="operator:check")
+        order = Settle(task_id=task_id, credits=amount, lease_id=None, actor="workflow:check")
         return await self._patiently(lambda tx: generations.settle(tx, order))
 
     async def release(self, task_id: str, status: Status, actor: str) -> Closing:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from infra.db.errors import Refused
 from infra.ledger import AccountKind
@@ -19,18 +19,22 @@ from workflows.contracts.failures import Code
 from workflows.contracts.states import AdmissionOutcome
 
 ACCOUNTS = {"acc-one": AccountKind.USER, "acc-two": AccountKind.ORGANISATION}
-LIVES = Bundle("lives")
-CARDS = ("card-a", "card-b")
-IN_FLIGHT_MAX = 8
+CARDS = tuple(f"card-{number}" for number in range(6))
+IN_FLIGHT_MAX = 30
 EPOCH = datetime(2100, 1, 1, tzinfo=UTC)
 """Credits expire so many days after this: far from the present, until a step lets dates pass."""
 
+FIRST_CREDITS = 400
+"""Of each account, so that most holds are possible and the last ones are not."""
+
 accounts = st.sampled_from(sorted(ACCOUNTS))
+indices = st.integers(0, 10_000)
+"""Choose one of those that there are, the latest with 0."""
 amounts = st.integers(1, 60)
 
 
 class Holds(RuleBasedStateMachine):
-    """One database, two accounts, two cards."""
+    """One database, two accounts, six cards."""
 
     scratch: ClassVar[Scratch]
     happened: ClassVar[Counter[str]] = Counter()
@@ -39,13 +43,15 @@ class Holds(RuleBasedStateMachine):
     def begin(self) -> None:
         """An empty database for this life."""
         self.place = self.scratch.enter()
-        self.ground = Ground(self.place.database)
+        self.ground = Ground(self.place.database, self.place.watch)
         self.purses = {account_id: Purse() for account_id in ACCOUNTS}
         self.known: list[Life] = []
         self.boots = dict.fromkeys(CARDS, 1)
         self.keys = 0
         for account_id, kind in ACCOUNTS.items():
             self.run(self.ground.open_account(account_id, kind))
+            self.run(self.ground.call("grant", **_grant(account_id, FIRST_CREDITS, self.key())))
+            self.purses[account_id].plain = FIRST_CREDITS
 
     def teardown(self) -> None:
         """Leave the database behind."""
@@ -115,9 +121,12 @@ class Holds(RuleBasedStateMachine):
         assert self.run(self.ground.call("adjust", **order))["made"]
         self._move(purse, amount)
 
-    @rule(life=LIVES, amount=st.integers(-30, 30).filter(bool))
-    def adjust_generation(self, life: Life, amount: int) -> None:
+    @precondition(lambda self: self.known)
+    @rule(index=indices, amount=st.integers(-20, 20).filter(bool))
+    def adjust_generation(self, index: int, amount: int) -> None:
         """A correction that refers to a generation: never more is given back than was charged."""
+        charged = [life for life in self.known if life.charged]
+        life = self._one(charged or self.known, index)
         purse = self.purses[life.asked.account_id]
         order = {
             "account_id": life.asked.account_id,
@@ -139,7 +148,7 @@ class Holds(RuleBasedStateMachine):
         else:
             purse.end(purse.hold(-amount), price=-amount, paid=-amount)
 
-    @rule(account_id=accounts, frozen=st.booleans())
+    @rule(account_id=accounts, frozen=st.sampled_from([False, False, False, True]))
     def freeze(self, account_id: str, frozen: bool) -> None:
         """No new holds, or again."""
         self.run(self.ground.call("freeze", account_id=account_id, frozen=frozen))
@@ -147,8 +156,8 @@ class Holds(RuleBasedStateMachine):
 
     @rule(
         account_id=accounts,
-        in_flight=st.one_of(st.none(), st.integers(0, 5)),
-        per_day=st.one_of(st.none(), st.integers(0, 120)),
+        in_flight=st.one_of(st.none(), st.integers(0, 40)),
+        per_day=st.one_of(st.none(), st.integers(0, 1_500)),
     )
     def limit(self, account_id: str, in_flight: int | None, per_day: int | None) -> None:
         """A limit, or none any more."""
@@ -187,19 +196,36 @@ class Holds(RuleBasedStateMachine):
                 return Code.SPENDING_LIMIT_REACHED
         return None
 
-    @rule(target=LIVES, account_id=accounts, price=st.integers(0, 25))
-    def ask(self, account_id: str, price: int) -> Life:
-        """A request that nobody admitted yet."""
-        return self._ask(account_id, price)
+    @property
+    def held(self) -> list[Life]:
+        """Generations that ever held credits; those that still do three times as likely to be taken."""
+        return [life for life in self.known if life.held] + 2 * self.open
+
+    @property
+    def open(self) -> list[Life]:
+        """Generations that hold credits now."""
+        return [life for life in self.known if life.open]
+
+    def _one(self, lives: list[Life], index: int) -> Life:
+        return lives[-1 - index % len(lives)]
+
+    @rule(account_id=accounts, price=st.integers(0, 25))
+    def ask(self, account_id: str, price: int) -> None:
+        """A new request, and its admission."""
+        self._admit(self._ask(account_id, price), next_attempt=True)
 
     def _ask(self, account_id: str, price: int) -> Life:
         life = Life(request(account_id, f"op-{len(self.known)}", price=price))
         self.known.append(life)
         return life
 
-    @rule(life=LIVES, next_attempt=st.booleans())
-    def admit(self, life: Life, next_attempt: bool) -> None:
-        """A hold, or the answer of before."""
+    @precondition(lambda self: self.known)
+    @rule(index=indices, next_attempt=st.booleans())
+    def admit_again(self, index: int, next_attempt: bool) -> None:
+        """The same request again, also after its end; a refused one with its next attempt or the one of before."""
+        self._admit(self._one(self.known, index), next_attempt=next_attempt)
+
+    def _admit(self, life: Life, *, next_attempt: bool) -> None:
         attempt = life.attempt if next_attempt else 1
         expected = self._refusal(life)
         asked = life.asked.model_copy(update={"attempt": attempt})

@@ -75,6 +75,7 @@ class Life:
         charged: What was paid.
         given_back: By adjustments.
         attempt: To use next.
+        doubted: Whether its outcome was ever shown as unknown, as far as the model knows: only to choose by.
         late: Whether a result was delivered after the release.
     """
 
@@ -86,6 +87,7 @@ class Life:
     charged: int = 0
     given_back: int = 0
     attempt: int = 1
+    doubted: bool = False
     late: bool = False
 
     @property

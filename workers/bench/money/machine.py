@@ -8,10 +8,10 @@ import asyncio
 from typing import Any, ClassVar
 
 from hypothesis import strategies as st
-from hypothesis.stateful import invariant, rule
+from hypothesis.stateful import invariant, precondition, rule
 
 from infra.db.errors import ContradictoryClosing, HoldExceeded
-from workers.bench.money.holds import ACCOUNTS, CARDS, LIVES, Holds
+from workers.bench.money.holds import ACCOUNTS, CARDS, Holds, indices
 from workers.bench.money.lives import Life
 from workflows.contracts.generation import Closing
 from workflows.contracts.states import CreditStatus, Phase, Status
@@ -26,12 +26,13 @@ class Platform(Holds):
 
     operations: ClassVar[int] = 0
 
-    @rule(life=LIVES, share=st.integers(0, 110))
-    def settle(self, life: Life, share: int) -> None:
+    @precondition(lambda self: self.held)
+    @rule(index=indices, share=st.integers(0, 110))
+    def settle(self, index: int, share: int) -> None:
         """Pay a part, the whole, or more than is held."""
-        if not life.held:
-            return
+        life = self._one(self.held, index)
         amount = life.price * share // 100
+        self.run(self.ground.keep(life.asked))  # a workflow pays for what was kept
         try:
             closing = self.run(self.ground.settle(life.asked.task_id, amount))
         except HoldExceeded:
@@ -44,12 +45,13 @@ class Platform(Holds):
             return
         self._believe(life, closing, amount)
 
-    @rule(life=LIVES, end=WITHOUT_RESULT, at_the_houses_cost=st.booleans())
-    def release(self, life: Life, end: Status, at_the_houses_cost: bool) -> None:
+    @precondition(lambda self: self.held)
+    @rule(index=indices, end=WITHOUT_RESULT, at_the_houses_cost=st.booleans())
+    def release(self, index: int, end: Status, at_the_houses_cost: bool) -> None:
         """Give all back."""
-        if life.held:
-            actor = LOSS if at_the_houses_cost else WORKFLOW
-            self._believe(life, self.run(self.ground.release(life.asked.task_id, end, actor)), 0)
+        life = self._one(self.held, index)
+        actor = LOSS if at_the_houses_cost else WORKFLOW
+        self._believe(life, self.run(self.ground.release(life.asked.task_id, end, actor)), 0)
 
     def _believe(self, life: Life, closing: Closing, amount: int) -> None:
         """Take the first end for true; every later answer has to be the same."""
@@ -60,12 +62,13 @@ class Platform(Holds):
             purse.end(life.draws, price=life.price, paid=life.charged)
         assert (closing.credit_status, life.late or closing.status is life.status) == (life.ended, True)
 
-    @rule(life=LIVES, amount=st.integers(0, 25), end=WITHOUT_RESULT)
-    def end_at_once(self, life: Life, amount: int, end: Status) -> None:
+    @precondition(lambda self: self.open)
+    @rule(index=indices, amount=st.integers(0, 25), end=WITHOUT_RESULT)
+    def end_at_once(self, index: int, amount: int, end: Status) -> None:
         """A settlement, two releases and an operator at the same time, when the hold is open: one end."""
-        if not life.open:
-            return
+        life = self._one(self.open, index)
         task_id, amount = life.asked.task_id, min(amount, life.price)
+        self.run(self.ground.keep(life.asked))
 
         async def go() -> tuple[Any, ...]:
             return await asyncio.gather(
@@ -81,11 +84,11 @@ class Platform(Holds):
         for closing in closings:
             self._believe(life, closing, amount)
 
-    @rule(life=LIVES, share=st.one_of(st.none(), st.integers(0, 110)), reason=st.sampled_from(["r", " "]))
-    def resolve(self, life: Life, share: int | None, reason: str) -> None:
+    @precondition(lambda self: self.held)
+    @rule(index=indices, share=st.one_of(st.none(), st.integers(0, 110)), reason=st.sampled_from(["r", " "]))
+    def resolve(self, index: int, share: int | None, reason: str) -> None:
         """An operator's decision: of what is unknown only, with a reason, once."""
-        if not life.held:
-            return
+        life = self._one([life for life in self.open if life.doubted] or self.held, index)
         amount = None if share is None else life.price * share // 100
         possible = life.open and reason.strip() != "" and (amount or 0) <= life.price
         unknown = self.run(self.ground.standing(life.asked.task_id)).unknown
@@ -103,17 +106,20 @@ class Platform(Holds):
             life.charged = amount or 0
             self.purses[life.asked.account_id].end(life.draws, price=life.price, paid=life.charged)
 
-    @rule(life=LIVES)
-    def doubt(self, life: Life) -> None:
+    @precondition(lambda self: self.open)
+    @rule(index=indices)
+    def doubt(self, index: int) -> None:
         """Nobody knows what became of a run."""
-        if life.held and self.run(self.ground.standing(life.asked.task_id)).phase is not Phase.WAITING:
+        life = self._one(self.open, index)
+        if self.run(self.ground.standing(life.asked.task_id)).phase is not Phase.WAITING:
             self.run(self.ground.doubt(life.asked.task_id, life.asked.expires_at))
+            life.doubted = True
 
-    @rule(life=LIVES)
-    def deliver_late(self, life: Life) -> None:
+    @precondition(lambda self: self.held)
+    @rule(index=indices)
+    def deliver_late(self, index: int) -> None:
         """A result that was found after a release without an outcome: free, once."""
-        if not life.held:
-            return
+        life = self._one([life for life in self.known if life.doubted and life.ended] or self.held, index)
         standing = self.run(self.ground.standing(life.asked.task_id))
         fits = (
             life.ended is CreditStatus.RELEASED
@@ -126,16 +132,19 @@ class Platform(Holds):
         )
         life.late = life.late or fits
 
-    @rule(life=LIVES)
-    def keep(self, life: Life) -> None:
+    @precondition(lambda self: self.held)
+    @rule(index=indices)
+    def keep(self, index: int) -> None:
         """A result is kept."""
-        if life.held:
-            self.run(self.ground.keep(life.asked))
+        life = self._one(self.held, index)
+        self.run(self.ground.keep(life.asked))
 
-    @rule(life=LIVES, phase=st.sampled_from([Phase.RUNNING, Phase.INSPECTING, Phase.KEEPING, Phase.WAITING]))
-    def advance(self, life: Life, phase: Phase) -> None:
+    @precondition(lambda self: self.open)
+    @rule(index=indices, phase=st.sampled_from([Phase.RUNNING, Phase.INSPECTING, Phase.KEEPING, Phase.WAITING]))
+    def advance(self, index: int, phase: Phase) -> None:
         """A later phase. A workflow records a run only by its order, and what follows only after one."""
-        if life.held and phase is not Phase.RUNNING:
+        life = self._one(self.open, index)
+        if phase is not Phase.RUNNING:
             standing = self.run(self.ground.standing(life.asked.task_id))
             if standing.phase is not Phase.WAITING:
                 self.run(self.ground.advance(life.asked.task_id, phase))
@@ -146,17 +155,38 @@ class Platform(Holds):
         self.boots[card] += reboot
         self.run(self.ground.report(card, f"boot-{self.boots[card]}", settled=settled))
 
-    @rule(life=LIVES, card=st.sampled_from(CARDS))
-    def offer(self, life: Life, card: str) -> None:
+    @precondition(lambda self: self.open)
+    @rule(index=indices, card=st.sampled_from(CARDS))
+    def offer(self, index: int, card: str) -> None:
         """A card is offered; only to who waits."""
+        life = self._one(self.open, index)
         offered = self.run(self.ground.call("offer", task_id=life.asked.task_id, card_uuid=card))
         assert life.open or not offered
 
-    @rule(life=LIVES, step=st.sampled_from(["accept", "fetch", "requeue", "requeue_proven"]))
-    def use_lease(self, life: Life, step: str) -> None:
+    @precondition(lambda self: self.held)
+    @rule(index=indices, step=st.sampled_from(["accept", "fetch", "requeue", "requeue_proven"]))
+    def use_lease(self, index: int, step: str) -> None:
         """The latest lease is accepted, its order fetched, or its generation queued again."""
-        if life.held:
-            self.run(self.ground.use_lease(life.asked.task_id, step))
+        life = self._one(self.held, index)
+        self.run(self.ground.use_lease(life.asked.task_id, step))
+
+    @precondition(lambda self: self.open)
+    @rule(index=indices, card=st.sampled_from(CARDS), keeps=st.booleans(), doubted=st.booleans())
+    def run_one(self, index: int, card: str, keeps: bool, doubted: bool) -> None:
+        """What usually happens: a free card takes one that waits; its result is kept, or its outcome unknown."""
+        life = self._one(self.open, index)
+        task_id = life.asked.task_id
+        self.run(self.ground.report(card, f"boot-{self.boots[card]}", settled=True))
+        self.run(self.ground.call("offer", task_id=task_id, card_uuid=card))
+        for step in ("accept", "fetch"):
+            self.run(self.ground.use_lease(task_id, step))
+        if self.run(self.ground.standing(task_id)).phase is Phase.WAITING:
+            return
+        if keeps:
+            self.run(self.ground.keep(life.asked))
+        if doubted:
+            self.run(self.ground.doubt(task_id, life.asked.expires_at))
+            life.doubted = True
 
     @rule()
     def lapse(self) -> None:
@@ -169,7 +199,7 @@ class Platform(Holds):
         if not hasattr(self, "place"):
             return
         figures, broken = self.run(self.ground.look(sorted(ACCOUNTS)))
-        assert broken == []
+        assert not broken, broken
         for account_id, purse in self.purses.items():
             found = figures[account_id]
             assert not (difference := purse.differs(found["available"], found["lots"] or [])), difference

@@ -6,15 +6,22 @@ from typing import NamedTuple
 from infra.db import Database
 from workers.bench.money.ground import Loop
 
-POOL_MAX = 5
-"""As many steps at once as a rule takes, and a look."""
+POOL_MAX = 4
+"""As many steps at once as a rule takes."""
 
 
 class Place(NamedTuple):
-    """A database for one life."""
+    """A database for one life.
+
+    Attributes:
+        name: Of the database.
+        database: For steps.
+        watch: Of one connection, which knows the plan of the look at everything.
+    """
 
     name: str
     database: Database
+    watch: Database
 
 
 class Scratch:
@@ -38,10 +45,13 @@ class Scratch:
         """A new database, connected."""
         name = self._create()
         database = Database(self._conninfo(name), application="check", pool_max=POOL_MAX)
+        watch = Database(self._conninfo(name), application="watch", pool_max=1)
         self.loop.run(database.open())
-        return Place(name, database)
+        self.loop.run(watch.open())
+        return Place(name, database, watch)
 
     def leave(self, place: Place) -> None:
         """Drop it."""
         self.loop.run(place.database.close())
+        self.loop.run(place.watch.close())
         self._drop(place.name)
