@@ -92,7 +92,7 @@ async def unknown(
         searches = await doubts.late_now(reader, limit=limit)
     return _json(
         {
-            "credits": sum(one.price_credits for one in found),
+            "credits_listed": sum(one.price_credits for one in found),
             "data": [one.model_dump(mode="json") for one in found],
             "late_searches": [one.model_dump(mode="json") for one in searches],
         }

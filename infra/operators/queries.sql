@@ -5,20 +5,27 @@ select exists (select from operator where member_id = %(member_id)s)
 -- name: set_operator
 select holdfast.set_operator_v1(%(email)s, %(operates)s, %(reason)s, %(actor)s) as changed
 
--- name: find
--- Generations by one of what an operator may have in hand: a task's id, a caller's operation id, a hold's number or
--- an account; the newest first.
-select g.task_id, g.account_id, g.operation_id, g.model_id, g.mode, g.phase, g.status, g.credit_status,
-       g.price_credits, g.charged_credits, g.admitted_at, g.finished_at, g.unknown_since, g.resolve_by, g.raised,
-       g.is_canary, (select id from transfer where task_id = g.task_id and kind = 'pending') as hold
-from generation g
-where (%(task_id)s::text is null or g.task_id = %(task_id)s)
-  and (%(operation_id)s::text is null or g.operation_id = %(operation_id)s)
-  and (%(account_id)s::text is null or g.account_id = %(account_id)s)
-  and (%(hold)s::bigint is null
-       or g.task_id = (select task_id from transfer where id = %(hold)s and kind = 'pending'))
-order by g.admitted_at desc, g.task_id
-limit %(limit)s
+-- name: by_task
+-- One generation.
+select * from generation_brief where task_id = %(task_id)s
+
+-- name: by_hold
+-- The generation of a hold.
+select * from generation_brief where hold = %(hold)s
+
+-- name: by_operation
+-- Every account's generation of one operation id, the newest first: one probe of each account.
+select b.* from account a join generation_brief b on b.account_id = a.id and b.operation_id = %(operation_id)s
+where holdfast.pays(a.kind) and (%(account_id)s::text is null or a.id = %(account_id)s)
+order by b.admitted_at desc, b.task_id limit %(limit)s
+
+-- name: by_account
+-- An account's latest generations.
+select b.* from (
+    select task_id, id from transfer where debit_account = %(account_id)s and kind = 'pending'
+    order by id desc limit %(limit)s
+) h join generation_brief b on b.task_id = h.task_id
+order by h.id desc
 
 -- name: story
 -- One generation with everything that the database knows of it, each part in its order.
@@ -48,8 +55,10 @@ select to_jsonb(g) - 'request' as row, g.request,
                     'size', u.size, 'granted_at', u.granted_at) order by u.granted_at, u.idx)
                  from result_upload u where u.task_id = g.task_id), '[]') as uploads,
        (select to_jsonb(s) - 'task_id' from late_look s where s.task_id = g.task_id) as late_look,
-       coalesce((select jsonb_agg(to_jsonb(o) order by o.id) from operator_act o
-                 where o.subject = g.task_id or o.data ->> 'task_id' = g.task_id), '[]') as acts,
+       coalesce((select jsonb_agg(to_jsonb(o) order by o.id) from (
+                     select * from operator_act where subject = g.task_id
+                     union
+                     select * from operator_act where data ->> 'task_id' = g.task_id) o), '[]') as acts,
        coalesce((select jsonb_agg(to_jsonb(f) - 'subject' order by f.id) from sweep_finding f
                  where f.subject = g.task_id), '[]') as findings,
        coalesce((select jsonb_agg(jsonb_build_object('topic', m.topic, 'written_at', m.created_at,
@@ -96,10 +105,16 @@ select holdfast.set_limit_v1(%(subject)s, %(limits)s::jsonb, %(reason)s, %(actor
 select holdfast.raise_contradiction_v1(%(task_id)s, %(reason)s)
 
 -- name: acts
--- What was done, the latest first, of one subject or of all, before one act.
+-- What was done, the latest first, before one act.
 select id, at, actor, act, subject, reason, data from operator_act
-where (%(subject)s::text is null or subject = %(subject)s or data ->> 'task_id' = %(subject)s)
-  and (%(before)s::bigint is null or id < %(before)s)
+where id < %(before)s order by id desc limit %(limit)s
+
+-- name: acts_of
+-- What was done to one subject, or about one generation, the latest first, before one act.
+select id, at, actor, act, subject, reason, data from operator_act where subject = %(subject)s and id < %(before)s
+union
+select id, at, actor, act, subject, reason, data from operator_act
+where data ->> 'task_id' = %(subject)s and id < %(before)s
 order by id desc limit %(limit)s
 
 -- name: findings

@@ -7,6 +7,7 @@ from infra.operators.records import Act, Brief, OpenFinding, Payer, Story, Sweep
 _QUERIES = load("infra.operators")
 FOUND_MAX = 50
 ENDED_MAX = 100
+_LAST = 2**63 - 1
 Acts = tuple[Act, ...]
 
 
@@ -24,16 +25,28 @@ async def find(
     account_id: str | None = None,
     limit: int = FOUND_MAX,
 ) -> tuple[Brief, ...]:
-    """Generations by what an operator has in hand, the newest first."""
-    rows = await reader.all(
-        _QUERIES["find"],
-        task_id=task_id,
-        operation_id=operation_id,
-        hold=hold,
-        account_id=account_id,
-        limit=limit,
+    """Generations by what an operator has in hand, the newest first; the first given looks, the others narrow.
+
+    By a hold or a task there is one at most, and of an account the latest `limit` are shown.
+    """
+    if task_id is not None:
+        rows = await reader.all(_QUERIES["by_task"], task_id=task_id)
+    elif hold is not None:
+        rows = await reader.all(_QUERIES["by_hold"], hold=hold)
+    elif operation_id is not None:
+        rows = await reader.all(
+            _QUERIES["by_operation"], operation_id=operation_id, account_id=account_id, limit=limit
+        )
+    else:
+        rows = await reader.all(_QUERIES["by_account"], account_id=account_id, limit=limit)
+    found = (Brief.model_validate(row) for row in rows)
+    return tuple(
+        one
+        for one in found
+        if (account_id is None or one.account_id == account_id)
+        and (operation_id is None or one.operation_id == operation_id)
+        and (hold is None or one.hold == hold)
     )
-    return tuple(Brief.model_validate(row) for row in rows)
 
 
 async def brief(reader: Reader, task_id: str) -> Brief:
@@ -76,7 +89,11 @@ async def acts(
     reader: Reader, *, subject: str | None = None, before: int | None = None, limit: int = FOUND_MAX
 ) -> Acts:
     """What operators did, the latest first."""
-    rows = await reader.all(_QUERIES["acts"], subject=subject, before=before, limit=limit)
+    before = _LAST if before is None else before
+    if subject is None:
+        rows = await reader.all(_QUERIES["acts"], before=before, limit=limit)
+    else:
+        rows = await reader.all(_QUERIES["acts_of"], subject=subject, before=before, limit=limit)
     return tuple(Act.model_validate(row) for row in rows)
 
 

@@ -19,8 +19,8 @@ def written(module: Module) -> Iterator[tuple[str, Sort, bool]]:
     for node in ast.walk(module.tree):
         if isinstance(node, ast.Call) and resolved(module, node.func) in _WRITERS:
             first = node.args[0] if node.args else None
-            literal = isinstance(first, ast.Constant) and isinstance(first.value, str)
-            yield str(first.value) if literal else "?", _WRITERS[resolved(module, node.func)], literal
+            name = first.value if isinstance(first, ast.Constant) and isinstance(first.value, str) else None
+            yield name or "?", _WRITERS[resolved(module, node.func)], name is not None
 
 
 def test_what_is_written_is_in_the_table_and_what_is_in_the_table_is_written() -> None:

@@ -20,7 +20,9 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(whole(), list(arguments))
 
 
-@pytest.mark.parametrize("command", [("reconcile",), ("ledger", "audit"), ("temporal", "apply"), ("account", "grant")])
+@pytest.mark.parametrize(
+    "command", [("reconcile",), ("ledger", "audit"), ("temporal", "apply"), ("account", "grant")]
+)
 def test_a_stack_that_never_started_is_said_so(command: tuple[str, ...]) -> None:
     arguments = {"grant": ("acme", "5", "--reason", "x")}.get(command[-1], ())
     found = run(*command, *arguments)
