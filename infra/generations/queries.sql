@@ -58,7 +58,11 @@ select (select count(*) from kept)
 
 -- name: preflight
 -- Balance, limits and what is known of the operation, in one look.
-select coalesce(a.credits_posted - a.debits_posted - a.debits_pending, 0) as available_credits,
+select coalesce(a.credits_posted - a.debits_posted - a.debits_pending
+                - case when a.has_lots then (select coalesce(sum(remaining), 0) from credit_lot
+                                             where account_id = a.id and remaining > 0
+                                               and expires_at <= clock_timestamp()) else 0 end, 0)::bigint
+           as available_credits,
        coalesce(a.frozen, false) as frozen,
        (select count(*) from generation where account_id = %(account_id)s and status = 'pending') as in_flight,
        (select count(*) from ticket where model_id = %(model_id)s) as queue_length,
@@ -78,7 +82,11 @@ left join generation g on g.task_id = o.task_id
 -- Who a session's member or a key is, and what `preflight` tells for his account: of each model, since none is
 -- named yet.
 select w.*,
-       coalesce(a.credits_posted - a.debits_posted - a.debits_pending, 0) as available_credits,
+       coalesce(a.credits_posted - a.debits_posted - a.debits_pending
+                - case when a.has_lots then (select coalesce(sum(remaining), 0) from credit_lot
+                                             where account_id = a.id and remaining > 0
+                                               and expires_at <= clock_timestamp()) else 0 end, 0)::bigint
+           as available_credits,
        coalesce(a.frozen, false) as frozen,
        (select count(*) from generation where account_id = w.account_id and status = 'pending') as in_flight,
        (select coalesce(jsonb_object_agg(q.model_id, q.waiting), '{}')

@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from infra import ledger
+from infra import generations, ledger
 from infra.db import Database, Query
 from infra.db.errors import KeyReused, UnfitTerm
 from tests.support.generations import Ways, request
@@ -122,6 +122,9 @@ async def test_what_is_past_its_date_counts_nowhere_and_is_booked_once(
     await promote(ways, account, 20, days=1)
     await let_pass(conninfo, 2)
     assert await ways.balance(account) == (5, 0, 0), "before any sweep"
+    async with database.read() as reader:
+        seen = await generations.preflight(reader, account_id=account, operation_id="x", model_id="m")
+    assert seen.available_credits == 5
     answer = await ways.admit(request(account))
     assert answer.refusal is not None
     assert answer.refusal.code is Code.INSUFFICIENT_CREDITS
