@@ -30,8 +30,10 @@ def add(folder: Path, name: str, change: Change) -> None:
     (folder / name / "manifest.yaml").write_text(yaml.safe_dump(manifest))
 
 
-def _number(manifest: Any, *, required: bool = True, **bounds: float) -> None:
-    manifest["parameters"]["s"] = {"type": "number", "required": required, **bounds}
+def _seconds(manifest: Any, **spec: object) -> None:
+    """Seconds of the output come from a parameter that is so."""
+    manifest["parameters"]["s"] = {"type": "number", **spec}
+    manifest["output"]["seconds"] = "s"
 
 
 def test_what_ships_loads() -> None:
@@ -58,9 +60,10 @@ def test_what_ships_loads() -> None:
         (lambda m: m["price"].update(per_frame=1), "`frames` of the output"),
         (lambda m: m["output"].update(count="n"), "output.count: `n` is no parameter that is an integer"),
         (lambda m: m["output"].update(count=65), "the most is 64"),
-        (lambda m: (_number(m), m["output"].update(seconds="s")), "`s` needs choices, or a minimum and a maximum"),
-        (lambda m: (_number(m, required=False), m["output"].update(seconds="s")), "must be required"),
-        (lambda m: (_number(m, minimum=-1, maximum=9), m["modes"]["fast"].update(steps="s")), "an integer"),
+        (lambda m: _seconds(m, required=True), "`s` needs choices, or a minimum and a maximum"),
+        (lambda m: _seconds(m, required=True, minimum=-1, maximum=9), "all above 0"),
+        (lambda m: _seconds(m, minimum=1, maximum=9), "must be required"),
+        (lambda m: m["modes"]["fast"].update(steps="s"), "modes.fast.steps: `s` is no parameter"),
     ],
 )
 def test_a_broken_manifest_is_refused_by_name_and_the_rest_serve(folder: Path, change: Change, says: str) -> None:
