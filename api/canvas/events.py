@@ -57,7 +57,7 @@ async def events(request: Request, caller: Authenticated, task_id: str) -> Respo
             await parts.followers.watch(follower)
         tale = Tale(record)
         told = [one for one in await _read(parts, tale, follower) if one[0].id > after]
-    except BaseException:
+    except BaseException:  # whatever ended it, also a client that left: its place is given back
         parts.followers.leave(follower)
         raise
     if tale.over and not told:

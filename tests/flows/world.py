@@ -16,6 +16,7 @@ from temporalio.client import Client, WorkflowHandle
 from temporalio.worker import Worker
 
 from infra.temporal import generations
+from tests.flows.evidence import EvidenceSteps, closing
 from tests.flows.server import DEPLOYMENT
 from tests.support.sandbox import STRICT
 from workflows.contracts import evidence as e
@@ -130,7 +131,7 @@ class Script:
         )
 
 
-class World:
+class World(EvidenceSteps):
     """All scripts, and the fake activities that follow them."""
 
     def __init__(self, client: Client) -> None:
@@ -247,7 +248,7 @@ class World:
         if script.closing is None:
             script.settled += order.credits
             script.released += script.held - order.credits
-            script.closing = _closing(order.task_id, Status.COMPLETED, CreditStatus.SETTLED, order.credits)
+            script.closing = closing(order.task_id, Status.COMPLETED, CreditStatus.SETTLED, order.credits)
         return script.closing
 
     @activity.defn(name="release")
@@ -255,66 +256,8 @@ class World:
         script = self.scripts[order.task_id]
         script.log.append(f"release {order.failure.code.value} by {order.actor}")
         if script.closing is None:
-            self._release(script, order.status, order.failure)
+            self.end_released(script, order.status, order.failure)
         assert script.closing is not None
-        return script.closing
-
-    def _release(self, script: Script, status: Status, failure: Failure | None) -> None:
-        script.released += script.held
-        script.closing = _closing(script.request.task_id, status, CreditStatus.RELEASED)
-        if failure is not None and failure.code is Code.OUTCOME_UNKNOWN and script.unknowns:
-            now = datetime.now(UTC)
-            script.late = e.LateLook(until=now + script.late_for, next_look_at=now, lease=script.card)
-
-    @activity.defn(name="resolve")
-    async def resolve(self, order: e.Resolve) -> g.Closing:
-        script = self.scripts[order.task_id]
-        script.log.append(f"resolve {order.credits} by {order.actor}")
-        script.acts.append(order)
-        if script.closing is None and order.credits is None:
-            self._release(script, order.status, order.failure)
-        elif script.closing is None and order.credits is not None:
-            script.settled += order.credits
-            script.released += script.held - order.credits
-            script.closing = _closing(order.task_id, Status.COMPLETED, CreditStatus.SETTLED, order.credits)
-        assert script.closing is not None
-        return script.closing
-
-    @activity.defn(name="record_look")
-    async def record_look(self, look: e.Look) -> None:
-        looks = self.scripts[look.task_id].looks
-        if look not in looks:
-            looks.append(look)
-
-    @activity.defn(name="look_in_journal")
-    async def look_in_journal(self, order: g.RunOrder) -> g.RunOutcome | None:
-        return self.scripts[order.task_id].journaled
-
-    @activity.defn(name="look_in_store")
-    async def look_in_store(self, question: e.StoreQuestion) -> e.StoreAnswer:
-        stored = self.scripts[question.task_id].stored
-        return e.StoreAnswer(files=stored, said=f"{len(stored)} of {question.outputs} are there")
-
-    @activity.defn(name="begin_late_look")
-    async def begin_late_look(self, step: e.LateStep) -> e.LateLook | None:
-        return self.scripts[step.task_id].late
-
-    @activity.defn(name="plan_late_look")
-    async def plan_late_look(self, step: e.LateStep) -> None:
-        script = self.scripts[step.task_id]
-        assert script.late is not None
-        script.late = script.late.model_copy(update={"next_look_at": step.next_look_at})
-
-    @activity.defn(name="end_late_look")
-    async def end_late_look(self, step: e.LateStep) -> None:
-        self.scripts[step.task_id].late_ending = step.ending
-
-    @activity.defn(name="deliver_late")
-    async def deliver_late(self, step: e.LateStep) -> g.Closing:
-        script = self.scripts[step.task_id]
-        script.log.append("deliver late")
-        script.late_ending = "delivered"
-        script.closing = _closing(step.task_id, Status.COMPLETED, CreditStatus.RELEASED)
         return script.closing
 
     @activity.defn(name="mark_unknown")
@@ -386,16 +329,6 @@ class World:
             ),
             Worker(self.client, task_queue=queues.MEDIA, activities=[self.inspect, self.keep, self.look_in_store]),
         )
-
-
-def _closing(task_id: str, status: Status, credit_status: CreditStatus, charged: int = 0) -> g.Closing:
-    return g.Closing(
-        task_id=task_id,
-        status=status,
-        credit_status=credit_status,
-        balance_credits=95,
-        charged_credits=charged,
-    )
 
 
 def make_request(account: str, operation: str, *, cancellable: bool, waits: timedelta) -> g.GenerationRequest:

@@ -3,6 +3,7 @@
 import hashlib
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import SecretStr
@@ -228,7 +229,11 @@ async def test_a_host_may_look_and_deliver_for_as_long_as_a_result_is_looked_for
     activities = EvidenceActivities(database=database)
     await release(database, doubted.task_id)
     look = order(doubted.task_id, doubted.lease, attach_only=True)
-    lease = {"task_id": doubted.task_id, "lease_id": doubted.lease.lease_id, "fence": doubted.lease.fence}
+    lease: dict[str, Any] = {
+        "task_id": doubted.task_id,
+        "lease_id": doubted.lease.lease_id,
+        "fence": doubted.lease.fence,
+    }
     async with database.single_statement() as tx:
         assert isinstance(await leases.open_order(tx, look), GenerationRequest)
     async with database.single_statement() as tx:
@@ -291,7 +296,11 @@ async def test_leases_have_an_order_of_their_own_whatever_the_clock_said(
         assert await leases.offer(tx, Given(doubted.task_id, ("cpu-a-0",)))
     async with database.transaction() as tx:
         await tx.run(BACK, lease=doubted.lease.lease_id)
-    lease = {"task_id": doubted.task_id, "lease_id": doubted.lease.lease_id, "fence": doubted.lease.fence}
+    lease: dict[str, Any] = {
+        "task_id": doubted.task_id,
+        "lease_id": doubted.lease.lease_id,
+        "fence": doubted.lease.fence,
+    }
     async with database.read() as reader:
         stale = await leases.check_fence(reader, **lease)
     assert stale is not None
