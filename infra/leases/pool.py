@@ -32,10 +32,17 @@ class CardRow(Message):
 
 
 class TicketRow(Message):
-    """A waiting generation, and whether it was asked of one card, as canaries are."""
+    """A waiting generation.
+
+    Attributes:
+        waiting: As placement knows it.
+        only_card: The card that it was asked of, as canaries are.
+        seq: Rises with each ticket, in the order in which they were begun, not that of their commits.
+    """
 
     waiting: Waiting
     only_card: str | None
+    seq: int
 
 
 class RunTime(Message):
@@ -82,11 +89,18 @@ async def cards(reader: Reader, uuids: Sequence[str] | None = None) -> tuple[Car
 
 
 async def tickets(
-    reader: Reader, run_times: RunTimes, task_ids: Sequence[str] | None = None
+    reader: Reader, run_times: RunTimes, task_ids: Sequence[str] | None = None, *, after: int | None = None
 ) -> tuple[TicketRow, ...]:
-    """All who wait, or these of them, in the order of their waiting."""
-    rows = await reader.all(_QUERIES["tickets"], task_ids=None if task_ids is None else list(task_ids))
+    """All who wait, or these of them, or those with a higher number; in the order of their waiting."""
+    chosen = None if task_ids is None else list(task_ids)
+    rows = await reader.all(_QUERIES["tickets"], task_ids=chosen, after=after)
     return tuple(_ticket(row, run_times) for row in rows)
+
+
+async def still_waiting(reader: Reader, task_ids: Sequence[str]) -> frozenset[str]:
+    """Those of the given that still wait."""
+    rows = await reader.all(_QUERIES["still_waiting"], task_ids=list(task_ids))
+    return frozenset(row["task_id"] for row in rows)
 
 
 async def snapshot(reader: Reader) -> tuple[tuple[CardRow, ...], tuple[TicketRow, ...]]:
@@ -201,4 +215,4 @@ def _ticket(row: Mapping[str, Any], learned: RunTimes) -> TicketRow:
         enqueued_at=row["enqueued_at"],
         came_back_from=frozenset(row["came_back_from"]),
     )
-    return TicketRow(waiting=waiting, only_card=row["only_card"])
+    return TicketRow(waiting=waiting, only_card=row["only_card"], seq=row["seq"])

@@ -47,14 +47,19 @@ order by c.uuid
 select uuid from card where last_report_at <= clock_timestamp() - %(fresh)s
 
 -- name: tickets
--- Who waits, all or those given, in the order of their waiting.
-select task_id, account_id, model_id, mode, engine, capability, vram_budget_mib, work, only_card,
+-- Who waits: all, those given, or those that began after a number; in the order of their waiting.
+select task_id, seq, account_id, model_id, mode, engine, capability, vram_budget_mib, work, only_card,
        extract(epoch from enqueued_at)::float8 as enqueued_at,
        array(select card_uuid from lease l where l.task_id = ticket.task_id and l.end_reason = 'requeued')
            as came_back_from
 from ticket
-where %(task_ids)s::text[] is null or task_id = any (%(task_ids)s)
+where (%(task_ids)s::text[] is null or task_id = any (%(task_ids)s))
+  and (%(after)s::bigint is null or seq > %(after)s)
 order by ticket.enqueued_at, task_id
+
+-- name: still_waiting
+-- Those of the given that still wait.
+select task_id from ticket where task_id = any (%(task_ids)s)
 
 -- name: shares
 -- Shares of accounts that have one of their own.

@@ -1,6 +1,8 @@
 """The placer: gives free cards to waiting generations, by the pure decision that the simulator runs too."""
 
+import itertools
 import time
+from collections import deque
 
 import structlog
 from opentelemetry import metrics
@@ -16,6 +18,8 @@ from workflows.domain.placement.pool import Pool
 
 RESYNC_S = 30.0
 """All is read again this often, so that a notification that got lost delays nobody for longer."""
+BEGUN_S_MAX = 15.0
+"""A ticket is committed at most so long after its number was drawn: money steps have 5 s."""
 TELL_EACH_S = 1.0
 TOLD_MAX = 500
 """So many of the first are told their position and why they wait; a page shows no more."""
@@ -40,6 +44,7 @@ class Placer(Loop):
         self._run_times: RunTimes = {}
         self._pinned: dict[str, TicketRow] = {}
         self._on_card: dict[str, str] = {}
+        self._numbers: deque[tuple[float, int]] = deque([(float("-inf"), 0)])
         self._read_at = float("-inf")
         self._told_at = float("-inf")
         self._told: dict[str, Told] = {}
@@ -101,8 +106,8 @@ class Placer(Loop):
         self._heard_before()
         for card in cards:
             self._put_card(card)
-        for ticket in tickets:
-            self._put_ticket(ticket)
+        self._numbers = deque([(float("-inf"), 0)])
+        self._put_tickets(tickets)
         self._read_at = time.monotonic()
 
     async def _read_changes(self) -> None:
@@ -111,10 +116,25 @@ class Placer(Loop):
         tasks = [name.removeprefix("ticket:") for name in heard if name.startswith("ticket:")]
         async with self._database.read() as reader:
             silent = await leases.silent_cards(reader)
+            news = await leases.tickets(reader, self._run_times, after=self._surely_read())
         known = {uuid for uuid, card in self._pool.cards.items() if card.standing is Standing.OPEN}
         cards += [uuid for uuid in silent if uuid in known]
         if cards or tasks:
             await self._read(cards=cards, tasks=tasks)
+        self._put_tickets(news)
+
+    def _surely_read(self) -> int:
+        """The number up to which every ticket was read: a lower one can't be committed any more."""
+        while len(self._numbers) > 1 and time.monotonic() - self._numbers[1][0] > BEGUN_S_MAX:
+            self._numbers.popleft()
+        return self._numbers[0][1]
+
+    def _put_tickets(self, tickets: tuple[TicketRow, ...]) -> None:
+        for ticket in tickets:
+            self._put_ticket(ticket)
+        highest = max((ticket.seq for ticket in tickets), default=0)
+        if highest > self._numbers[-1][1]:
+            self._numbers.append((time.monotonic(), highest))
 
     async def _read(self, *, cards: list[str], tasks: list[str]) -> None:
         async with self._database.read() as reader:
@@ -153,11 +173,23 @@ class Placer(Loop):
         heard, self.heard = self.heard, frozenset()
         return heard
 
+    async def _drop_gone(self) -> None:
+        """Forget those of the first who wait no more; the others are noticed when their turn comes."""
+        first = [waiting.task_id for waiting in itertools.islice(self._pool.order(), TOLD_MAX)]
+        if not first:
+            return
+        async with self._database.read() as reader:
+            there = await leases.still_waiting(reader, first)
+        for task_id in first:
+            if task_id not in there:
+                self._pool.drop_ticket(task_id)
+
     async def _tell(self, now: float) -> None:
         """Say to each of the first who wait its place, its estimate and why not yet; only what is new."""
         if time.monotonic() - self._told_at < TELL_EACH_S:
             return
         self._told_at = time.monotonic()
+        await self._drop_gone()
         if not self._pool.tickets:
             self._told.clear()
             self._first_told.clear()
