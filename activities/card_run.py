@@ -152,7 +152,7 @@ class CardRun:
         """What the engine has of the task, under this lease or an earlier one whose run goes on or is done."""
         own = await self._desk.engine.attach(entry.run_id)
         if own.state in (RunState.ABSENT, RunState.LOST):
-            for earlier in await asyncio.to_thread(self._desk.journal.of_task, entry.task_id):
+            for earlier in await asyncio.to_thread(self._desk.journal.of_task, entry.card_uuid, entry.task_id):
                 if earlier.run_id == own.run_id or (earlier.step is Step.CLOSED and earlier.outcome is None):
                     continue
                 seen = await self._desk.engine.attach(earlier.run_id)
@@ -340,7 +340,7 @@ class CardRun:
             return
         self._desk.running = None
         await self._desk.tell()
-        known = await asyncio.to_thread(self._desk.journal.find, entry.task_id, entry.fence)
+        known = await asyncio.to_thread(self._desk.journal.find, entry.card_uuid, entry.task_id, entry.fence)
         await self._desk.engine.forget(known.run_id if known else entry.run_id)
         await asyncio.to_thread(shutil.rmtree, self._desk.folder / entry.run_id, ignore_errors=True)
 

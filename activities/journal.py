@@ -26,7 +26,7 @@ class JournalActivities:
     @activity.defn(name="look_in_journal")
     async def look_in_journal(self, order: RunOrder) -> RunOutcome | None:
         """How the run ended; None when the journal doesn't say that it is over."""
-        found = await asyncio.to_thread(self._desk.journal.find, order.task_id, order.fence)
+        found = await asyncio.to_thread(self._desk.journal.find, self._desk.card_uuid, order.task_id, order.fence)
         if found is None or found.step is not Step.CLOSED:
             return None
         return found.outcome or outcomes.superseded("given up: nobody waited", ran=True)

@@ -45,7 +45,8 @@ class Settings(BaseSettings):
         sync_wait_s: How long a synchronous creation waits for its result before it answers 504 with the ids.
             Under the 60 s after which common proxies cut a silent request.
         embedded: True for processes that `holdfast up` started.
-        cpu_threads: Threads of the native engine on a CPU card; 0 means all cores.
+        cpu_cards: CPU cards of this host, each with an engine of its own; they share its cores and memory evenly.
+        cpu_threads: Threads of the native engine on a CPU card; 0 means all cores, divided by the cards.
         engine: `native`, or `fake` for drills: the shipped engine that misbehaves by script.
         fake_scripts: What the fake engine does, run after run, comma separated; the last repeats.
         metrics_port: Where `/metrics` is answered: the API here, the orchestrator one higher, the media worker two;
@@ -80,6 +81,7 @@ class Settings(BaseSettings):
     in_flight_max: Annotated[int, Field(ge=1)] = 100
     sync_wait_s: Annotated[float, Field(gt=0, le=600)] = 55.0
     embedded: bool = False
+    cpu_cards: Annotated[int, Field(ge=1, le=16)] = 1
     cpu_threads: Annotated[int, Field(ge=0, le=256)] = 0
     engine: Literal["native", "fake"] = "native"
     fake_scripts: str = "good"

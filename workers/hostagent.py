@@ -10,7 +10,7 @@ import fcntl
 import os
 import secrets
 import sys
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,39 +63,47 @@ class HostAgent:
     async def _own_cards(
         self, folder: Path, journal: Journal, client: HostClient, stack: contextlib.AsyncExitStack
     ) -> None:
-        cpu, gpus = CpuInventory(self._settings.home), NvmlInventory()
+        cpu, gpus = CpuInventory(self._settings.home, count=self._settings.cpu_cards), NvmlInventory()
         stack.callback(gpus.close)
         reporter = Reporter(boot_id=self._boot_id, inventories=(cpu, gpus), desks=self._desks, client=client)
-        # The native engine runs on the CPU, so the CPU is its card, GPUs or not. GPUs are shown; an engine of
+        # The engines of today run on the CPU, so it is their card, GPUs or not. GPUs are shown; an engine of
         # theirs gives them a desk.
-        card_uuid = cpu.cards()[0].uuid
-        desk = self._desks[card_uuid] = CardDesk(
-            card_uuid=card_uuid,
-            boot_id=self._boot_id,
-            keeper=self._keeper(card_uuid),
-            journal=journal,
-            client=client,
-            folder=folder / "runs",
-            owned=asyncio.Event(),
-            tell=reporter.tell,
-        )
-        background = [asyncio.create_task(desk.keeper.keep())]
+        for card in cpu.cards():
+            self._desks[card.uuid] = CardDesk(
+                card_uuid=card.uuid,
+                boot_id=self._boot_id,
+                keeper=self._keeper(card.uuid),
+                journal=journal,
+                client=client,
+                folder=folder / "runs" / card.uuid,
+                owned=asyncio.Event(),
+                tell=reporter.tell,
+            )
+        desks = tuple(self._desks.values())
+        background = [asyncio.create_task(desk.keeper.keep()) for desk in desks]
         try:
-            if await self._unless_stopped(settle_at_start(desk)):
-                # Also after a journal that was removed, or lost by an agent that ended before it was heard:
-                # the database remembers a fence of which no journal will ever say that it is over.
-                reporter.clean_slate(card_uuid)
-            background += [asyncio.create_task(reporter.run()), asyncio.create_task(keep_settling(desk))]
+            await self._unless_stopped(self._settle_at_start(desks, reporter))
+            background += [asyncio.create_task(reporter.run())]
+            background += [asyncio.create_task(keep_settling(desk)) for desk in desks]
             for task in background:
                 task.add_done_callback(self._background_ended)
             temporal = await connected(self._settings, Stop(self._stopping))
             if temporal is not None:
-                log.info("host_ready", cards=[card_uuid], boot_id=self._boot_id)
-                await serve_card(temporal, desk, self._stopping)
+                log.info("host_ready", cards=list(self._desks), boot_id=self._boot_id)
+                await asyncio.gather(*(serve_card(temporal, desk, self._stopping) for desk in desks))
         finally:
             for task in background:
                 task.cancel()
             await asyncio.gather(*background, return_exceptions=True)
+
+    @staticmethod
+    async def _settle_at_start(desks: Sequence[CardDesk], reporter: Reporter) -> None:
+        """Look at every card at once: an engine that doesn't start must not keep the others waiting."""
+        for desk, is_clean in zip(desks, await asyncio.gather(*map(settle_at_start, desks)), strict=True):
+            if is_clean:
+                # Also after a journal that was removed, or lost by an agent that ended before it was heard:
+                # the database remembers a fence of which no journal will ever say that it is over.
+                reporter.clean_slate(desk.card_uuid)
 
     def _keeper(self, card_uuid: str) -> EngineKeeper:
         if self._settings.engine == "fake":
@@ -106,7 +114,13 @@ class HostAgent:
             log.warning("fake_engine", scripts=self._settings.fake_scripts)
             return FakeEngine(Script.parse(self._settings.fake_scripts))
         folder = self._settings.home / "engines" / card_uuid
-        return NativeProcess(folder, threads=self._settings.cpu_threads)
+        return NativeProcess(folder, threads=self._threads())
+
+    def _threads(self) -> int:
+        """Of each engine. Several that each took all cores would be slower than one after the other."""
+        if self._settings.cpu_threads or self._settings.cpu_cards == 1:
+            return self._settings.cpu_threads
+        return max(1, len(os.sched_getaffinity(0)) // self._settings.cpu_cards)
 
     def _background_ended(self, task: asyncio.Task[None]) -> None:
         """A part that must never end did: a bug. End as a whole, so that the supervisor starts us anew."""
@@ -114,15 +128,14 @@ class HostAgent:
             log.error("background_ended", reason=repr(task.exception()))
             self._stopping.set()
 
-    async def _unless_stopped(self, work: Coroutine[Any, Any, bool]) -> bool:
+    async def _unless_stopped(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
         stop = asyncio.create_task(self._stopping.wait())
         await asyncio.wait({task, stop}, return_when=asyncio.FIRST_COMPLETED)
         stop.cancel()
-        if not task.done():
-            task.cancel()
-            return False
-        return task.result()
+        if task.done():
+            task.result()
+        task.cancel()
 
     async def _sole_owner(self, path: Path) -> int:
         """The lock that makes this the host's only agent; waits for an older one to leave."""

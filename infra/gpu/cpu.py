@@ -1,4 +1,4 @@
-"""The CPU as a card, for engines that need no GPU. It says so: model `CPU`, UUID `cpu-…`."""
+"""The CPU as cards, for engines that need no GPU. They say so: model `CPU`, UUID `cpu-…`."""
 
 import hashlib
 import socket
@@ -12,22 +12,25 @@ MIB = 1024 * 1024
 
 
 class CpuInventory:
-    """One card a host: the native engine uses all cores for one run."""
+    """One card a host, since a run uses all cores that it may; or several, each with its part of the memory."""
 
-    def __init__(self, home: Path) -> None:
-        """Name the card after this host and home, so that two installations on one host are two cards."""
+    def __init__(self, home: Path, *, count: int = 1) -> None:
+        """Name the cards after this host and home, so that two installations on one host share none."""
         identity = f"{socket.gethostname()}:{home.resolve()}"
-        self._uuid = f"cpu-{hashlib.sha256(identity.encode()).hexdigest()[:12]}-0"
+        name = hashlib.sha256(identity.encode()).hexdigest()[:12]
+        self._uuids = tuple(f"cpu-{name}-{number}" for number in range(count))
 
     def cards(self) -> tuple[Card, ...]:
         """See `Inventory.cards`."""
         memory = psutil.virtual_memory()
-        return (
+        count = len(self._uuids)
+        return tuple(
             Card(
-                uuid=self._uuid,
-                label="cpu-0",
+                uuid=uuid,
+                label=f"cpu-{number}",
                 model="CPU",
-                memory_total_mib=memory.total // MIB,
-                memory_free_mib=memory.available // MIB,
-            ),
+                memory_total_mib=memory.total // MIB // count,
+                memory_free_mib=memory.available // MIB // count,
+            )
+            for number, uuid in enumerate(self._uuids)
         )

@@ -116,10 +116,8 @@ class Journal:
         Raises:
             JournalUnwritable: Nothing was recorded.
         """
-        self._write(
-            entry, ("intend", {"card_uuid": entry.card_uuid, "lease_id": entry.lease_id, "run_id": entry.run_id})
-        )
-        return self.find(entry.task_id, entry.fence) or entry
+        self._write(entry, ("intend", {"lease_id": entry.lease_id, "run_id": entry.run_id}))
+        return self.find(entry.card_uuid, entry.task_id, entry.fence) or entry
 
     def begin(self, entry: Entry) -> tuple[Entry, bool]:
         """The lease's entry as it stands, and whether it was known; one that wasn't is an intent from here on.
@@ -127,7 +125,7 @@ class Journal:
         Raises:
             JournalUnwritable: It wasn't known, and nothing was recorded.
         """
-        found = self.find(entry.task_id, entry.fence)
+        found = self.find(entry.card_uuid, entry.task_id, entry.fence)
         return (found, True) if found is not None else (self.intend(entry), False)
 
     def set_deadline(self, entry: Entry, deadline_at: float) -> None:
@@ -163,15 +161,15 @@ class Journal:
             JournalUnwritable: Nothing was recorded.
         """
         text = outcome.model_dump_json() if outcome is not None else None
-        self._write(entry, ("close_run", {"outcome": text}), ("settle_card", {"card_uuid": entry.card_uuid}))
+        self._write(entry, ("close_run", {"outcome": text}), ("settle_card", {}))
 
-    def find(self, task_id: str, fence: int) -> Entry | None:
-        """The run of one lease."""
-        return next(iter(self._entries("find", task_id=task_id, fence=fence)), None)
+    def find(self, card_uuid: str, task_id: str, fence: int) -> Entry | None:
+        """The run of one lease. Fences count by card, so the card belongs to its name."""
+        return next(iter(self._entries("find", card_uuid=card_uuid, task_id=task_id, fence=fence)), None)
 
-    def of_task(self, task_id: str) -> tuple[Entry, ...]:
-        """All runs of a task on this host, the newest fence first."""
-        return self._entries("of_task", task_id=task_id)
+    def of_task(self, card_uuid: str, task_id: str) -> tuple[Entry, ...]:
+        """All runs of a task on a card, the newest fence first."""
+        return self._entries("of_task", card_uuid=card_uuid, task_id=task_id)
 
     def open_runs(self, card_uuid: str) -> tuple[Entry, ...]:
         """Runs of a card that aren't closed, the oldest fence first."""
@@ -185,7 +183,12 @@ class Journal:
         return settled if first_open is None else min(settled, int(str(first_open)) - 1)
 
     def _write(self, entry: Entry, *steps: tuple[str, dict[str, object]]) -> None:
-        common = {"task_id": entry.task_id, "fence": entry.fence, "now": time.time()}
+        common = {
+            "card_uuid": entry.card_uuid,
+            "task_id": entry.task_id,
+            "fence": entry.fence,
+            "now": time.time(),
+        }
         with self._writing() as db:
             for name, values in steps:
                 db.execute(_queries()[name], common | values)
@@ -215,6 +218,7 @@ class Journal:
             damage = db.execute(_queries()["check"]).fetchone()[0]
             if damage == "ok":
                 db.executescript(_text("journal_schema.sql"))
+                _take_old_runs(db)
                 return db
             db.close()
         except sqlite3.DatabaseError as error:
@@ -255,6 +259,14 @@ def _connect(path: Path) -> sqlite3.Connection:
         db.close()
         raise
     return db
+
+
+def _take_old_runs(db: sqlite3.Connection) -> None:
+    """Carry the runs of an older file over, all or none."""
+    if db.execute(_queries()["has_old_runs"]).fetchone()[0]:
+        with db:
+            for name in ("take_old_runs", "drop_old_runs"):
+                db.execute(_queries()[name])
 
 
 @cache

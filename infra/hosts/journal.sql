@@ -1,30 +1,30 @@
 -- name: intend
 -- A run is about to start; a lease that is known already stays as it is.
-INSERT INTO run (task_id, fence, card_uuid, lease_id, run_id, state, changed_at)
+INSERT INTO card_run (task_id, fence, card_uuid, lease_id, run_id, state, changed_at)
 VALUES (:task_id, :fence, :card_uuid, :lease_id, :run_id, 'intent', :now)
 ON CONFLICT DO NOTHING
 
 -- name: set_deadline
 -- Until when the run may go on.
-UPDATE run SET deadline_at = :deadline_at, changed_at = :now WHERE task_id = :task_id AND fence = :fence
+UPDATE card_run SET deadline_at = :deadline_at, changed_at = :now WHERE card_uuid = :card_uuid AND task_id = :task_id AND fence = :fence
 
 -- name: submitted
 -- An engine has the run, under this name.
-UPDATE run SET state = 'submitted', run_id = :run_id, boot_id = :boot_id, changed_at = :now
-WHERE task_id = :task_id AND fence = :fence AND state <> 'closed'
+UPDATE card_run SET state = 'submitted', run_id = :run_id, boot_id = :boot_id, changed_at = :now
+WHERE card_uuid = :card_uuid AND task_id = :task_id AND fence = :fence AND state <> 'closed'
 
 -- name: crashed
 -- An engine died under the run.
-UPDATE run SET crashes = crashes + 1, changed_at = :now WHERE task_id = :task_id AND fence = :fence
+UPDATE card_run SET crashes = crashes + 1, changed_at = :now WHERE card_uuid = :card_uuid AND task_id = :task_id AND fence = :fence
 
 -- name: crashes_of_task
 -- How many engines died under a task on this host.
-SELECT coalesce(sum(crashes), 0) FROM run WHERE task_id = :task_id
+SELECT coalesce(sum(crashes), 0) FROM card_run WHERE task_id = :task_id
 
 -- name: close_run
 -- The lease's run is over; the first word stands.
-UPDATE run SET state = 'closed', outcome = :outcome, changed_at = :now
-WHERE task_id = :task_id AND fence = :fence AND state <> 'closed'
+UPDATE card_run SET state = 'closed', outcome = :outcome, changed_at = :now
+WHERE card_uuid = :card_uuid AND task_id = :task_id AND fence = :fence AND state <> 'closed'
 
 -- name: settle_card
 -- The card's fence is over; never back.
@@ -34,21 +34,21 @@ ON CONFLICT (card_uuid) DO UPDATE SET settled_fence = max(settled_fence, exclude
 -- name: find
 -- The run of one lease.
 SELECT task_id, fence, card_uuid, lease_id, run_id, state, boot_id, crashes, deadline_at, outcome
-FROM run WHERE task_id = :task_id AND fence = :fence
+FROM card_run WHERE card_uuid = :card_uuid AND task_id = :task_id AND fence = :fence
 
 -- name: of_task
--- All runs of a task, the newest fence first.
+-- All runs of a task on one card, the newest fence first.
 SELECT task_id, fence, card_uuid, lease_id, run_id, state, boot_id, crashes, deadline_at, outcome
-FROM run WHERE task_id = :task_id ORDER BY fence DESC
+FROM card_run WHERE card_uuid = :card_uuid AND task_id = :task_id ORDER BY fence DESC
 
 -- name: open_runs
 -- Runs of a card that aren't over as far as is known, the oldest fence first.
 SELECT task_id, fence, card_uuid, lease_id, run_id, state, boot_id, crashes, deadline_at, outcome
-FROM run WHERE card_uuid = :card_uuid AND state <> 'closed' ORDER BY fence
+FROM card_run WHERE card_uuid = :card_uuid AND state <> 'closed' ORDER BY fence
 
 -- name: settled_fence
 -- The first open fence of a card, if any, and the highest one that is over.
-SELECT (SELECT min(fence) FROM run WHERE card_uuid = :card_uuid AND state <> 'closed'),
+SELECT (SELECT min(fence) FROM card_run WHERE card_uuid = :card_uuid AND state <> 'closed'),
        coalesce((SELECT settled_fence FROM card WHERE card_uuid = :card_uuid), 0)
 
 -- name: note_loss
@@ -61,13 +61,27 @@ SELECT value FROM note WHERE name = 'lost_at'
 
 -- name: prune_old
 -- Closed runs past their retention.
-DELETE FROM run WHERE state = 'closed' AND changed_at < :before
+DELETE FROM card_run WHERE state = 'closed' AND changed_at < :before
 
 -- name: prune_surplus
 -- Closed runs over the bound, the oldest.
-DELETE FROM run WHERE (task_id, fence) IN (
-    SELECT task_id, fence FROM run WHERE state = 'closed' ORDER BY changed_at DESC LIMIT -1 OFFSET :rows_max
+DELETE FROM card_run WHERE (card_uuid, task_id, fence) IN (
+    SELECT card_uuid, task_id, fence FROM card_run WHERE state = 'closed' ORDER BY changed_at DESC LIMIT -1 OFFSET :rows_max
 )
+
+-- name: has_old_runs
+-- Whether the file is of the time when a host had one card and runs were known by task and fence alone.
+SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'run'
+
+-- name: take_old_runs
+-- Its runs, as they are known now.
+INSERT OR IGNORE INTO card_run (card_uuid, task_id, fence, lease_id, run_id, state, boot_id, crashes, deadline_at,
+                                outcome, changed_at)
+SELECT card_uuid, task_id, fence, lease_id, run_id, state, boot_id, crashes, deadline_at, outcome, changed_at FROM run
+
+-- name: drop_old_runs
+-- They are taken over.
+DROP TABLE run
 
 -- name: use_wal
 -- Readers don't wait for writers.

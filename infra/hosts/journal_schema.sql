@@ -1,8 +1,8 @@
 -- The host's journal. One file a host; written before anything is submitted to an engine.
-CREATE TABLE IF NOT EXISTS run (
-    task_id     TEXT NOT NULL,
-    fence       INTEGER NOT NULL,
+CREATE TABLE IF NOT EXISTS card_run (
     card_uuid   TEXT NOT NULL,
+    task_id     TEXT NOT NULL,
+    fence       INTEGER NOT NULL,   -- counts by card: the same task may have the same one on two cards
     lease_id    TEXT NOT NULL,
     run_id      TEXT NOT NULL,      -- the engine's name for it; an earlier fence's where its run was taken over
     state       TEXT NOT NULL CHECK (state IN ('intent', 'submitted', 'closed')),
@@ -11,9 +11,10 @@ CREATE TABLE IF NOT EXISTS run (
     deadline_at REAL,               -- unix seconds; the run is stopped after it, also by a later agent
     outcome     TEXT,               -- RunOutcome as JSON, once closed; NULL when closed without one
     changed_at  REAL NOT NULL,
-    PRIMARY KEY (task_id, fence)
+    PRIMARY KEY (card_uuid, task_id, fence)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS run_by_card ON run (card_uuid, state);
+CREATE INDEX IF NOT EXISTS card_run_by_state ON card_run (card_uuid, state);
+CREATE INDEX IF NOT EXISTS card_run_by_task ON card_run (task_id);
 
 CREATE TABLE IF NOT EXISTS card (
     card_uuid     TEXT PRIMARY KEY,

@@ -51,7 +51,7 @@ async def test_a_good_run_is_stored_journaled_and_tidied(
     assert outcome.verdict is RunVerdict.FINISHED
     (blob,) = outcome.files
     assert hashlib.sha256(api.stored[blob.sha256]).hexdigest() == blob.sha256
-    entry = desk.journal.find("gen_a", 1)
+    entry = desk.journal.find(CARD, "gen_a", 1)
     assert entry is not None
     assert entry.outcome == outcome
     assert desk.journal.settled_fence(CARD) == 1
@@ -74,7 +74,7 @@ async def test_the_intent_is_journaled_before_the_order_is_fetched(make_desk: Ma
     api.away = True
     with pytest.raises(TryAgain):
         await run(desk)
-    entry = desk.journal.find("gen_a", 1)
+    entry = desk.journal.find(CARD, "gen_a", 1)
     assert entry is not None
     assert desk.journal.settled_fence(CARD) == 0
     assert engine_of(desk).submitted == 0
@@ -120,7 +120,7 @@ async def test_a_new_lease_of_the_same_task_takes_the_earlier_run_over(make_desk
     outcome = await run(desk, order(fence=2))
     assert outcome.verdict is RunVerdict.FINISHED
     assert engine_of(desk).submitted == 1
-    entry = desk.journal.find("gen_a", 2)
+    entry = desk.journal.find(CARD, "gen_a", 2)
     assert entry is not None
     assert entry.run_id == "gen_a-1"
 
@@ -136,7 +136,7 @@ async def test_an_engine_that_dies_or_hangs_once_costs_one_more_run(make_desk: M
     desk = make_desk(script, Script.GOOD)
     outcome = await run(desk)
     assert outcome.verdict is RunVerdict.FINISHED
-    assert desk.journal.of_task("gen_a")[0].crashes <= 1
+    assert desk.journal.of_task(CARD, "gen_a")[0].crashes <= 1
 
 
 @pytest.mark.parametrize("script", [Script.CRASH_MID_RUN, Script.HANG, Script.LOSE_HISTORY])
@@ -216,7 +216,7 @@ async def test_an_agent_that_does_not_own_its_card_proves_nothing(
         async with asyncio.timeout(20):
             await card_run.course()
     assert engine_of(desk).submitted == submitted
-    entry = desk.journal.find("gen_a", 1)
+    entry = desk.journal.find(CARD, "gen_a", 1)
     assert entry is not None
     assert entry.outcome is None
 

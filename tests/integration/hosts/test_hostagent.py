@@ -89,10 +89,11 @@ class Host:
         self.home = home
         self.api, self._address = api
         self._temporal = temporal
-        self.card = CpuInventory(home).cards()[0].uuid
+        self.cards = [card.uuid for card in CpuInventory(home, count=2).cards()]
+        self.card = self.cards[0]
         self.agent: subprocess.Popen[bytes] | None = None
 
-    def start(self) -> None:
+    def start(self, *, cpu_cards: int = 1) -> None:
         """Start an agent."""
         environment = {key: value for key, value in os.environ.items() if not key.startswith("HOLDFAST_")} | {
             "HOLDFAST_HOME": str(self.home),
@@ -100,6 +101,7 @@ class Host:
             "HOLDFAST_API_INTERNAL_URL": self._address,
             "HOLDFAST_HOST_TOKEN": TOKEN,
             "HOLDFAST_CPU_THREADS": "1",
+            "HOLDFAST_CPU_CARDS": str(cpu_cards),
         }
         with (self.home / "agent.log").open("ab") as log:
             self.agent = subprocess.Popen(
@@ -112,36 +114,37 @@ class Host:
         self.agent.send_signal(number)
         return await asyncio.to_thread(self.agent.wait, 30)
 
-    def card_report(self) -> CardReport | None:
+    def card_report(self, card: str | None = None) -> CardReport | None:
         """What was last said of the card."""
         if not self.api.reports:
             return None
         cards = HostReport.model_validate(self.api.reports[-1]).cards
-        return next(card for card in cards if card.card_uuid == self.card)
+        return next((said for said in cards if said.card_uuid == (card or self.card)), None)
 
-    async def until_ready(self) -> None:
+    async def until_ready(self, card: str | None = None) -> None:
         """Until the card offers its engine."""
         await eventually(
-            lambda: (report := self.card_report()) is not None and report.capabilities == ("image_upscale",),
+            lambda: (report := self.card_report(card)) is not None and report.capabilities == ("image_upscale",),
             within=40,
             what="a ready card",
         )
 
-    async def begin(self) -> ActivityHandle[RunOutcome]:
+    async def begin(self, card: str | None = None) -> ActivityHandle[RunOutcome]:
         """A run at work."""
+        card = card or self.card
         handle = await self._temporal.start_activity(
             "run_on_card",
-            order(card=self.card),
-            id="run",
+            order(card=card),
+            id=f"run-{card}",
             result_type=RunOutcome,
-            task_queue=ids.card_queue(self.card),
+            task_queue=ids.card_queue(card),
             start_to_close_timeout=timedelta(minutes=2),
             heartbeat_timeout=timeouts.HEARTBEAT,
             retry_policy=RetryPolicy(initial_interval=timedelta(seconds=0.2), maximum_attempts=5),
         )
         await eventually(
             lambda: (
-                (report := self.card_report()) is not None
+                (report := self.card_report(card)) is not None
                 and report.running is not None
                 and report.running.fraction > 0.05
             ),
@@ -199,6 +202,44 @@ async def test_a_killed_engine_costs_one_more_run(host: Host) -> None:
     os.kill(engine, signal.SIGKILL)
     assert (await host.outcome(handle)).verdict is RunVerdict.FINISHED
     assert len(host.api.orders) == 2
+
+
+async def test_cards_of_one_host_share_nothing(host: Host) -> None:
+    """The same task under the same fence on both, as after it was placed again: each runs it in its own engine."""
+    await host.end(signal.SIGTERM)
+    host.start(cpu_cards=2)
+    for card in host.cards:
+        await host.until_ready(card)
+    first, second = [await host.begin(card) for card in host.cards]
+    engines = [holder(host.home / "engines" / card) for card in host.cards]
+    assert None not in engines
+    assert engines[0] != engines[1]
+    assert [report.running is not None for card in host.cards if (report := host.card_report(card))] == [
+        True,
+        True,
+    ]
+    os.kill(engines[1] or 0, signal.SIGKILL)
+    assert (await host.outcome(first)).verdict is RunVerdict.FINISHED
+    assert (await host.outcome(second)).verdict is RunVerdict.FINISHED
+    asked = [str(taken["card_uuid"]) for taken in host.api.orders]
+    assert sorted(asked) == sorted([host.cards[0], host.cards[1], host.cards[1]]), "only the dead one ran again"
+
+
+async def test_a_killed_agent_of_two_cards_finds_both_runs(host: Host) -> None:
+    await host.end(signal.SIGTERM)
+    host.start(cpu_cards=2)
+    for card in host.cards:
+        await host.until_ready(card)
+    handles = [await host.begin(card) for card in host.cards]
+    await host.end(signal.SIGKILL)
+    host.start(cpu_cards=2)
+    for handle in handles:
+        assert (await host.outcome(handle)).verdict is RunVerdict.FINISHED
+    assert len(host.api.orders) == len(host.cards)
+    await eventually(
+        lambda: all((said := host.card_report(c)) and said.settled_fence == 1 for c in host.cards),
+        what="two settled cards",
+    )
 
 
 async def test_a_cancel_reaches_the_engine(host: Host) -> None:

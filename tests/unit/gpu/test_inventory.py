@@ -1,6 +1,7 @@
 """Cards as NVML tells them; the fake NVML is checked against the real module's functions."""
 
 import inspect
+from pathlib import Path
 
 import pynvml
 import pytest
@@ -61,3 +62,13 @@ def test_the_cpu_is_declared_as_such_and_named_after_its_home(tmp_path_factory: 
     assert card.uuid.startswith("cpu-")
     assert 0 < card.memory_free_mib <= card.memory_total_mib
     assert CpuInventory(one).cards()[0].uuid == card.uuid != CpuInventory(other).cards()[0].uuid
+
+
+def test_several_cpu_cards_are_told_apart_and_share_the_memory(tmp_path: Path) -> None:
+    (alone,) = CpuInventory(tmp_path).cards()
+    cards = CpuInventory(tmp_path, count=4).cards()
+    assert cards[0].uuid == alone.uuid, "the first keeps its name, and with it its fences"
+    assert [card.label for card in cards] == ["cpu-0", "cpu-1", "cpu-2", "cpu-3"]
+    assert len({card.uuid for card in cards}) == len(cards)
+    assert sum(card.memory_total_mib for card in cards) <= alone.memory_total_mib
+    assert all(card.memory_free_mib <= card.memory_total_mib for card in cards)

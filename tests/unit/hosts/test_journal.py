@@ -4,6 +4,7 @@ import resource
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -45,11 +46,11 @@ def test_a_run_goes_from_intent_to_closed(journal: Journal) -> None:
     assert entry.step is Step.INTENT
     journal.submitted(entry, run_id="other", boot_id="boot")
     journal.set_deadline(entry, 12.5)
-    found = journal.find("gen_a", 3)
+    found = journal.find(CARD, "gen_a", 3)
     assert found is not None
     assert (found.step, found.run_id, found.boot_id, found.deadline_at) == (Step.SUBMITTED, "other", "boot", 12.5)
     journal.close_run(entry, DONE)
-    closed = journal.find("gen_a", 3)
+    closed = journal.find(CARD, "gen_a", 3)
     assert closed is not None
     assert (closed.step, closed.outcome) == (Step.CLOSED, DONE)
 
@@ -78,7 +79,7 @@ def test_open_runs_are_what_a_new_agent_has_to_look_after(journal: Journal, path
     journal.close()
     again = Journal(path)
     assert [entry.fence for entry in again.open_runs(CARD)] == [5]
-    assert [entry.fence for entry in again.of_task("gen_b")] == [6]
+    assert [entry.fence for entry in again.of_task(CARD, "gen_b")] == [6]
     again.close()
 
 
@@ -88,17 +89,45 @@ def test_kills_are_counted_over_all_leases_of_a_task(journal: Journal) -> None:
     assert journal.crashed(journal.intend(lease(3, task="gen_b"))) == 1
 
 
+def test_one_fence_of_one_task_on_two_cards_are_two_runs(journal: Journal) -> None:
+    """Fences count by card: the second card must not answer with what the first one did."""
+    other = replace(lease(3), card_uuid="cpu-test-1", run_id="there")
+    journal.close_run(journal.intend(lease(3)), DONE)
+    assert journal.begin(other) == (other, False)
+    assert journal.open_runs("cpu-test-1") == (other,)
+    assert [entry.run_id for entry in journal.of_task("cpu-test-1", "gen_a")] == ["there"]
+    assert (journal.settled_fence(CARD), journal.settled_fence("cpu-test-1")) == (3, 0)
+    first = journal.find(CARD, "gen_a", 3)
+    assert first is not None
+    assert (first.step, first.outcome) == (Step.CLOSED, DONE)
+
+
+def test_runs_of_the_time_of_one_card_are_carried_over(path: Path) -> None:
+    journal = Journal(path)
+    journal.close_run(journal.intend(lease(3)), DONE)
+    journal.intend(lease(4))
+    journal._db.executescript("CREATE TABLE run AS SELECT * FROM card_run; DELETE FROM card_run;")
+    journal.close()
+    for _ in range(2):
+        again = Journal(path)
+        done = again.find(CARD, "gen_a", 3)
+        assert done is not None
+        assert done.outcome == DONE
+        assert [entry.fence for entry in again.open_runs(CARD)] == [4]
+        again.close()
+
+
 def test_an_intent_is_on_the_disk_when_it_is_said_to_be(path: Path) -> None:
     program = (
         "import os, signal, pathlib, sys\n"
         "from infra.hosts.journal import *\n"
         "j = Journal(pathlib.Path(sys.argv[1]))\n"
-        "j.intend(Entry('gen_a', 9, 'c', 'l', 'r', Step.INTENT))\n"
+        "j.intend(Entry('gen_a', 9, 'cpu-test-0', 'l', 'r', Step.INTENT))\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     subprocess.run([sys.executable, "-c", program, str(path)], check=False, timeout=60)
     journal = Journal(path)
-    assert journal.find("gen_a", 9) is not None
+    assert journal.find(CARD, "gen_a", 9) is not None
     assert journal._db.execute("PRAGMA synchronous").fetchone() == (2,)  # FULL
     assert journal._db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     journal.close()
@@ -117,7 +146,7 @@ def test_a_damaged_journal_is_moved_aside_and_says_so(path: Path, damage: str) -
     again = Journal(path)
     assert again.was_damaged
     assert again.lost_at is not None
-    assert again.find("gen_a", 1) is None
+    assert again.find(CARD, "gen_a", 1) is None
     assert len(list(path.parent.glob("journal.db.damaged-*"))) >= 1
     again.intend(lease(1))
     again.close()
@@ -138,7 +167,7 @@ def test_a_full_disk_refuses_an_intent_and_keeps_what_was_there(path: Path) -> N
             fill(journal)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert journal.find("gen_a", 1) is not None
+    assert journal.find(CARD, "gen_a", 1) is not None
     journal.intend(lease(600))
     journal.close()
 
@@ -153,7 +182,7 @@ def test_a_journal_that_cant_be_opened_is_not_taken_for_a_damaged_one(path: Path
         Journal(path)
     obstacle.rmdir()
     again = Journal(path)
-    assert again.find("gen_a", 1) is not None
+    assert again.find(CARD, "gen_a", 1) is not None
     assert again.lost_at is None
     again.close()
 
@@ -165,11 +194,11 @@ def test_old_and_surplus_runs_are_forgotten_but_never_open_ones(
     journal.intend(lease(1))
     for fence in range(2, 8):
         journal.close_run(journal.intend(lease(fence)), DONE)
-    journal._db.execute("UPDATE run SET changed_at = 0 WHERE fence IN (1, 2)")
+    journal._db.execute("UPDATE card_run SET changed_at = 0 WHERE fence IN (1, 2)")
     journal._db.commit()
     journal.close()
     monkeypatch.setattr(journal_module, "ROWS_MAX", 3)
     again = Journal(path)
-    assert [entry.fence for entry in again.of_task("gen_a")] == [7, 6, 5, 1]
+    assert [entry.fence for entry in again.of_task(CARD, "gen_a")] == [7, 6, 5, 1]
     assert again.settled_fence(CARD) == 0
     again.close()
