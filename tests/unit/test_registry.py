@@ -8,7 +8,10 @@ from workers import registry
 from workflows.contracts import ports, queues
 from workflows.contracts.names import GENERATION_WORKFLOW, SWEEP_WORKFLOW
 
-LOCAL = {"admit", "accept_lease", "requeue", "advance", "settle", "release", "mark_unknown"}
+LOCAL = {
+    "admit", "accept_lease", "requeue", "advance", "settle", "release", "mark_unknown", "record_look", "resolve",
+    "begin_late_look", "plan_late_look", "end_late_look", "deliver_late",
+}  # fmt: skip
 
 
 def activity_names(owner: object) -> set[str]:
@@ -34,7 +37,7 @@ def test_every_port_is_served_on_exactly_one_queue() -> None:
 
 def test_money_steps_are_the_orchestrators() -> None:
     assert registered(queues.ORCHESTRATOR) == LOCAL
-    assert registered(queues.MEDIA) == {"inspect", "keep"}
+    assert registered(queues.MEDIA) == {"inspect", "keep", "look_in_store"}
     assert registered(queues.SWEEP) == {"sweep_courses", "sweep_workflows", "sweep_lots", "sweep_store"}
     assert registered(registry.CARD) == {"run_on_card"}
 
