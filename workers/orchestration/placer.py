@@ -1,8 +1,10 @@
 """The placer: gives free cards to waiting generations, by the pure decision that the simulator runs too."""
 
-import itertools
+import asyncio
 import time
 from collections import deque
+from collections.abc import Callable
+from typing import TypeVar
 
 import structlog
 from opentelemetry import metrics
@@ -23,6 +25,10 @@ BEGUN_S_MAX = 15.0
 TELL_EACH_S = 1.0
 TOLD_MAX = 500
 """So many of the first are told their position and why they wait; a page shows no more."""
+
+MANY = 500
+"""With more waiting, a thought takes more than a millisecond."""
+T = TypeVar("T")
 
 log = structlog.get_logger(__name__)
 _meter = metrics.get_meter("holdfast.placement")
@@ -72,7 +78,7 @@ class Placer(Loop):
 
     async def _give(self, now: float) -> None:
         """Offer what is decided. Where somebody was faster, as an admission, look again and decide anew."""
-        while given := self._pool.decide(now):
+        while given := await self._think(lambda: self._pool.decide(now)):
             for one in given:
                 self._on_card.update(dict.fromkeys(one.cards, one.account_id))
             failed = [one for one in given if not await self._offer(one, now)]
@@ -173,9 +179,23 @@ class Placer(Loop):
         heard, self.heard = self.heard, frozenset()
         return heard
 
+    def _words(self, now: float) -> dict[str, Told]:
+        told = {}
+        laid_out = forecast(self._pool, now, first=TOLD_MAX)
+        why = why_not_yet(self._pool, laid_out, now)
+        for task_id, one in laid_out.items():
+            told[task_id] = Told(task_id=task_id, position=one.position, eta_s=one.eta_s, why=why[task_id])
+            if one.eta_s is not None:
+                self._first_told.setdefault(task_id, (now, one.eta_s))
+        return told
+
+    async def _think(self, thought: Callable[[], T]) -> T:
+        """Compute beside the event loop, on which workflows run, where it takes more than a moment."""
+        return thought() if len(self._pool.tickets) < MANY else await asyncio.to_thread(thought)
+
     async def _drop_gone(self) -> None:
         """Forget those of the first who wait no more; the others are noticed when their turn comes."""
-        first = [waiting.task_id for waiting in itertools.islice(self._pool.order(), TOLD_MAX)]
+        first = [waiting.task_id for waiting in self._pool.order(TOLD_MAX)]
         if not first:
             return
         async with self._database.read() as reader:
@@ -194,15 +214,8 @@ class Placer(Loop):
             self._told.clear()
             self._first_told.clear()
             return
-        news = []
-        told: dict[str, Told] = {}
-        for task_id, one in forecast(self._pool, now, first=TOLD_MAX).items():
-            why = why_not_yet(self._pool, task_id, now)
-            told[task_id] = Told(task_id=task_id, position=one.position, eta_s=one.eta_s, why=why)
-            if one.eta_s is not None:
-                self._first_told.setdefault(task_id, (now, one.eta_s))
-            if told[task_id] != self._told.get(task_id):
-                news.append(told[task_id])
+        told = await self._think(lambda: self._words(now))
+        news = [one for task_id, one in told.items() if one != self._told.get(task_id)]
         self._told = told
         if news:
             async with self._database.single_statement() as tx:

@@ -2,6 +2,7 @@
 
 import heapq
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from workflows.domain.placement.fleet import Card, Standing, Waiting, Work
@@ -35,9 +36,7 @@ def forecast(pool: Pool, now: float, *, first: int = 2_000) -> dict[str, Forecas
     kinds = _Kinds(pool, now)
     ahead: Counter[frozenset[int]] = Counter()
     told: dict[str, Forecast] = {}
-    for index, waiting in enumerate(pool.order()):
-        if index >= first:
-            break
+    for waiting in pool.order(first):
         usable = kinds.usable(waiting.work)
         position = 1 + sum(count for others, count in ahead.items() if others & usable)
         ahead[usable] += 1
@@ -86,12 +85,16 @@ class _Kinds:
         return start
 
 
-def why_not_yet(pool: Pool, task_id: str, now: float) -> tuple[str, ...]:
-    """Why a generation still waits: sentences for people, the most telling first."""
-    ticket = pool.tickets.get(task_id)
-    if ticket is None:
-        return ("It does not wait.",)
-    return (*_own_limit(pool, ticket.waiting), *_cards(pool, ticket.waiting, now), *_others(pool, task_id))
+def why_not_yet(pool: Pool, task_ids: Iterable[str], now: float) -> dict[str, tuple[str, ...]]:
+    """Why generations still wait: sentences for people, the most telling first."""
+    by_line: dict[str, tuple[str, ...]] = {}
+    told = {}
+    for task_id in task_ids:
+        waiting = pool.tickets[task_id].waiting
+        if waiting.work.key not in by_line:
+            by_line[waiting.work.key] = _cards(pool, waiting.work, now)
+        told[task_id] = (*_own_limit(pool, waiting), *by_line[waiting.work.key])
+    return told
 
 
 def _own_limit(pool: Pool, waiting: Waiting) -> tuple[str, ...]:
@@ -101,13 +104,13 @@ def _own_limit(pool: Pool, waiting: Waiting) -> tuple[str, ...]:
     return (f"Its account has {account.on_cards} on cards, its limit is {account.share.in_flight_max}.",)
 
 
-def _cards(pool: Pool, waiting: Waiting, now: float) -> tuple[str, ...]:
+def _cards(pool: Pool, work: Work, now: float) -> tuple[str, ...]:
     if not pool.cards:
         return ("No card is known.",)
     said: Counter[str] = Counter()
     soonest: float | None = None
     for card in pool.cards.values():
-        reason = _why_not_this(pool, card, waiting, now)
+        reason = _why_not_this(pool, card, work, now)
         said[reason] += 1
         if reason == _BUSY and card.busy_until is not None:
             soonest = card.busy_until if soonest is None else min(soonest, card.busy_until)
@@ -117,8 +120,7 @@ def _cards(pool: Pool, waiting: Waiting, now: float) -> tuple[str, ...]:
     return tuple(sentences)
 
 
-def _why_not_this(pool: Pool, card: Card, waiting: Waiting, now: float) -> str:
-    work = waiting.work
+def _why_not_this(pool: Pool, card: Card, work: Work, now: float) -> str:
     reason = unfit(card, work)
     if reason is None and card.standing is not Standing.OPEN:
         reason = card.standing.value
@@ -140,14 +142,3 @@ def _why_not_this_free_one(pool: Pool, card: Card, work: Work) -> str:
     if plan.seconds > 0:
         return f"free, but loading takes {plan.seconds:.0f} s and a warm one is expected sooner"
     return "free, and given to an earlier one"
-
-
-def _others(pool: Pool, task_id: str) -> tuple[str, ...]:
-    mine = pool.tickets[task_id]
-    line = pool.lines[mine.waiting.work.key]
-    before = sum(
-        1
-        for other in pool.tickets.values()
-        if other.waiting.work.key == line.work.key and (other.rank, other.waiting.task_id) < (mine.rank, task_id)
-    )
-    return (f"{before} of {line.length} with the same needs are before it.",)

@@ -122,9 +122,10 @@ class Pool:
             self.accounts[account_id] = account
         return account
 
-    def order(self) -> Iterator[Waiting]:
-        """Everybody who waits, by rank."""
-        for ticket in sorted(self.tickets.values(), key=lambda each: (each.rank, each.waiting.task_id)):
+    def order(self, first: int) -> Iterator[Waiting]:
+        """The first of those who wait, by rank."""
+        tickets = self.tickets.values()
+        for ticket in heapq.nsmallest(first, tickets, key=lambda each: (each.rank, each.waiting.task_id)):
             yield ticket.waiting
 
     def decide(self, now: float) -> list[Given]:
