@@ -1,9 +1,9 @@
 """The network inside the platform beside the same network in a bare loop.
 
 The platform's run counts from the moment its order is opened at the API to the moment the course goes on to judge
-the result: fetch of a large input, journal, decoding, tiles, encoding, flush, digest, upload into the store, and the
-host's answer through Temporal. The bare loop counts decoding, tiles and encoding; it writes its file and flushes
-nothing. Both use `Network` with the same tiles, threads and library settings; who goes first alternates.
+the result: fetch of a large input, journal, decoding, tiles, encoding, flush, digest, upload into the store, and
+the host's answer through Temporal. The bare loop counts decoding, tiles and encoding; it writes its file and
+flushes nothing. Both use `Network` with the same tiles, threads and library settings; who goes first alternates.
 """
 
 import asyncio
