@@ -61,7 +61,7 @@ async def test_a_journal_lost_right_after_the_delivery_costs_no_result(world: Wo
     never = g.RunOutcome(
         verdict=RunVerdict.FAILED, may_have_run=False, evidence="journal and engine know of no run"
     )
-    script = world.script(run=says(UNKNOWN, never), stored=finished().files)
+    script = world.script(run=says(UNKNOWN, never), stored=finished().files, waits=timedelta(seconds=30))
     async with world.host(script):
         await in_doubt(world, script)
         result = await world.handle(script).result()
