@@ -25,6 +25,7 @@ OPERATIONS_MIN = 2_000
 HAPPENS = {
     *("direct adjustment", "direct expiry", "direct loss", "direct promotion", "direct top_up"),
     *("pending", "post", "void", "settled in part", "drawn from lots", "leases"),
+    "paid in part from several lots",
     *("unknown", "resolved by an operator", "delivered late"),
     *("refused insufficient_credits", "refused quota_exceeded", "refused spending_limit_reached"),
     *("refused account_frozen", "adjusted a generation upwards"),

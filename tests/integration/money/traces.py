@@ -14,6 +14,8 @@ where table_schema = 'holdfast' and table_type = 'BASE TABLE' order by 1
 _TIME = re.compile(r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d")
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _LOT = re.compile(r"^expiry:\d+:")
+_COUNTED = frozenset(("version", "seq", "secret_sha256"))
+"""Counted by the database, or made from the account's name."""
 _NUMBERED = re.compile(r"(^|_)id$")
 
 
@@ -39,12 +41,21 @@ def traces(conninfo: str, statement: sql.Composed, names: dict[str, str]) -> dic
     return {table: sorted(rows) for table, rows in found.items()}
 
 
+def differences(one: dict[str, list[str]], other: dict[str, list[str]]) -> list[str]:
+    """Rows that only one of two runs has."""
+    return [
+        f"{table}: {row}"
+        for table in sorted({*one, *other})
+        for row in sorted({*one.get(table, [])} ^ {*other.get(table, [])})
+    ]
+
+
 def _masked(value: Any, names: dict[str, str], key: str = "") -> Any:
     if isinstance(value, dict):
         return {name: _masked(inner, names, name) for name, inner in value.items()}
     if isinstance(value, list):
         return [_masked(inner, names) for inner in value]
-    if key in {"version", "secret_sha256"} or (isinstance(value, int) and _NUMBERED.search(key)):
+    if key in _COUNTED or (isinstance(value, int) and _NUMBERED.search(key)):
         return "<number>"
     if not isinstance(value, str):
         return value

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule
 
 from infra.db.errors import ContradictoryClosing, HoldExceeded
-from workers.bench.money.holds import ACCOUNTS, CARDS, Holds, indices
+from workers.bench.money.holds import ACCOUNTS, CARDS, Holds, accounts, indices
 from workers.bench.money.lives import Life
 from workflows.contracts.generation import Closing
 from workflows.contracts.states import CreditStatus, Phase, Status
@@ -31,6 +31,9 @@ class Platform(Holds):
     def settle(self, index: int, share: int) -> None:
         """Pay a part, the whole, or more than is held."""
         life = self._one(self.held, index)
+        self._settle(life, share)
+
+    def _settle(self, life: Life, share: int) -> None:
         amount = life.price * share // 100
         self.run(self.ground.keep(life.asked))  # a workflow pays for what was kept
         try:
@@ -44,6 +47,21 @@ class Platform(Holds):
             assert life.charged != amount
             return
         self._believe(life, closing, amount)
+
+    @rule(
+        account_id=accounts,
+        amounts=st.lists(st.integers(1, 9), min_size=2, max_size=3),
+        dates=st.permutations([1, 2, 3]),
+        share=st.integers(1, 99),
+    )
+    def pay_in_part_from_lots(self, account_id: str, amounts: list[int], dates: list[int], share: int) -> None:
+        """A hold that draws from several lots, and pays less than it drew: what expires first is paid first."""
+        for amount, date in zip(amounts, dates, strict=False):
+            self._promote(account_id, amount, date)
+        life = self._ask(account_id, sum(amounts))
+        self._admit(life, next_attempt=True)
+        if life.open:
+            self._settle(life, share)
 
     @precondition(lambda self: self.held)
     @rule(index=indices, end=WITHOUT_RESULT, at_the_houses_cost=st.booleans())

@@ -118,4 +118,8 @@ select 'refused ' || (refusal ->> 'code'), count(*) from operation where refusal
 union all
 select 'drawn from lots', count(*) from lot_draw
 union all
+select 'paid in part from several lots', count(*) from (
+    select hold_id from lot_draw group by hold_id
+    having count(*) > 1 and sum(spent) between 1 and sum(amount) - 1) parts
+union all
 select 'leases', count(*) from lease
