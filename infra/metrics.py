@@ -83,6 +83,13 @@ METRICS: dict[str, Metric] = {
         Sort.GAUGE, "Generations that hold credits, by credit status.", "orchestrator", ("credit_status",)
     ),
     "credits_held": Metric(Sort.GAUGE, "Credits that open generations hold.", "orchestrator"),
+    "cards_in_trouble": Metric(
+        Sort.GAUGE,
+        "Cards that can't be believed, by kind: `claimed` by another host within the last minute, telling "
+        "`nonsense`, or `quarantined`; 0 is right.",
+        "orchestrator",
+        ("kind",),
+    ),
     "outbox_waiting": Metric(Sort.GAUGE, "Messages not delivered yet, by topic.", "orchestrator", ("topic",)),
 }
 """By name, without the prefix."""

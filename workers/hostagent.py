@@ -23,6 +23,7 @@ from infra.engines.port import EngineKeeper
 from infra.gpu.cpu import CpuInventory
 from infra.gpu.nvml import NvmlInventory
 from infra.hosts.client import HostClient
+from infra.hosts.identity import host_identity
 from infra.hosts.journal import Journal, JournalUnwritable
 from infra.settings import Settings
 from infra.telemetry import configure_logging
@@ -65,7 +66,13 @@ class HostAgent:
     ) -> None:
         cpu, gpus = CpuInventory(self._settings.home, count=self._settings.cpu_cards), NvmlInventory()
         stack.callback(gpus.close)
-        reporter = Reporter(boot_id=self._boot_id, inventories=(cpu, gpus), desks=self._desks, client=client)
+        reporter = Reporter(
+            boot_id=self._boot_id,
+            host_id=await asyncio.to_thread(host_identity, folder),
+            inventories=(cpu, gpus),
+            desks=self._desks,
+            client=client,
+        )
         # The engines of today run on the CPU, so it is their card, GPUs or not. GPUs are shown; an engine of
         # theirs gives them a desk.
         for card in cpu.cards():

@@ -12,7 +12,7 @@ from activities.card_desk import CardDesk
 from infra.gpu.inventory import Card, Inventory
 from infra.hosts.client import ApiAway, ApiRefused, HostClient
 from workflows.contracts import timeouts
-from workflows.contracts.hosts import CardReport, HostReport, Running
+from workflows.contracts.hosts import CardReport, ClaimRefused, HostReport, ReportTaken, Running
 
 TELL_WITHIN_S = 1.0
 """How long the end of a run waits for its report to be taken; the next one carries the same."""
@@ -27,17 +27,26 @@ class Reporter:
     """Sends reports; never gives up, since a card without fresh reports takes no new work."""
 
     def __init__(
-        self, *, boot_id: str, inventories: Sequence[Inventory], desks: Mapping[str, CardDesk], client: HostClient
+        self,
+        *,
+        boot_id: str,
+        host_id: str,
+        inventories: Sequence[Inventory],
+        desks: Mapping[str, CardDesk],
+        client: HostClient,
     ) -> None:
         """Report nothing yet.
 
         Args:
             boot_id: Of this agent.
+            host_id: Of this host, see `infra.hosts.identity`.
             inventories: Where cards are looked up.
             desks: Cards that have an engine here; added to while it runs.
             client: Of the API.
         """
         self._boot_id = boot_id
+        self._host_id = host_id
+        self._refused: frozenset[ClaimRefused] = frozenset()
         self._inventories = inventories
         self._desks = desks
         self._client = client
@@ -74,10 +83,11 @@ class Reporter:
         cards = await asyncio.to_thread(lambda: [c for inventory in self._inventories for c in inventory.cards()])
         report = HostReport(
             host=socket.gethostname(),
+            host_id=self._host_id,
             cards=tuple([await self._card(card, clean=card.uuid in clean) for card in cards]),
         )
         try:
-            await self._client.report(report)
+            answer = await self._client.report(report)
         except (ApiAway, ApiRefused) as error:
             if self._away_since is None:
                 self._away_since = began
@@ -86,12 +96,26 @@ class Reporter:
         if self._away_since is not None:
             log.info("reports_taken_again", after_s=round(time.monotonic() - self._away_since, 1))
             self._away_since = None
-        self._clean -= clean
-        for desk in self._desks.values():
-            desk.owned.set()
+        not_ours = self._heed(answer)
+        self._clean -= clean - not_ours
+        for uuid, desk in self._desks.items():
+            if uuid in not_ours:
+                desk.owned.clear()
+            else:
+                desk.owned.set()
         async with self._taken:
             self._taken_begun = began
             self._taken.notify_all()
+
+    def _heed(self, answer: ReportTaken) -> frozenset[str]:
+        """The cards that aren't ours, as the answer says; each change of it is said in the log."""
+        refused = frozenset(answer.refused)
+        for claim in refused - self._refused:
+            log.error("card_refused", card=claim.card_uuid, reason=claim.reason)
+        for claim in self._refused - refused:
+            log.info("card_ours_again", card=claim.card_uuid)
+        self._refused = refused
+        return frozenset(claim.card_uuid for claim in refused)
 
     async def _card(self, card: Card, *, clean: bool) -> CardReport:
         desk = self._desks.get(card.uuid)

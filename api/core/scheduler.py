@@ -93,7 +93,7 @@ def _why_not(entry: CatalogEntry, card: CardView) -> str | None:
     needed = manifest.vram_budget_mib + manifest.reserve_mib
     reasons = (
         (card.state == "silent", "it is not heard of"),
-        (card.state in {"cordoned", "quarantined"}, f"it is {card.state.value}"),
+        (card.state in {"cordoned", "quarantined", "unfit"}, f"it is {card.state.value}"),
         (manifest.engine not in card.engines, f"no {manifest.engine} engine is up"),
         (manifest.capability not in card.capabilities, f"no {manifest.capability}"),
         (card.vram_total_mib - card.foreign_mib < needed, f"{needed} MiB are needed"),

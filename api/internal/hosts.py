@@ -20,6 +20,7 @@ from workflows.contracts.generation import GenerationRequest
 from workflows.contracts.hosts import (
     HostReport,
     OrderRequest,
+    ReportTaken,
     StaleLease,
     UploadGrant,
     UploadRequest,
@@ -45,8 +46,8 @@ async def report(request: Request) -> Response:
     """What a host's cards are and do."""
     message = await _message(request, HostReport)
     async with answer_within(READ), parts_of(request).database.single_statement() as tx:
-        await leases.record_report(tx, message)
-    return Response(status_code=204)
+        refused = await leases.record_report(tx, message)
+    return _json(ReportTaken(refused=refused))
 
 
 @router.post("/orders")

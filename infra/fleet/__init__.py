@@ -8,11 +8,22 @@ from infra.fleet.control import (
     quarantine,
     set_share,
 )
-from infra.fleet.reading import CardState, CardView, FleetView, Mine, Workload, fleet, mine
+from infra.fleet.reading import (
+    CardState,
+    CardView,
+    ClaimView,
+    FleetView,
+    Mine,
+    Workload,
+    fleet,
+    mine,
+    show_trouble,
+)
 
 __all__ = [
     "CardState",
     "CardView",
+    "ClaimView",
     "FleetView",
     "Mine",
     "ObservedMemory",
@@ -24,4 +35,5 @@ __all__ = [
     "observed_memory",
     "quarantine",
     "set_share",
+    "show_trouble",
 ]

@@ -3,6 +3,11 @@
 select c.uuid, c.label, c.gpu_model, c.engines, c.capabilities, c.vram_total_mib, c.vram_free_mib, c.foreign_mib,
        c.resident_names, c.telemetry, c.cordoned, c.quarantined_at is not null as quarantined, c.quarantine_reason,
        c.last_report_at <= clock_timestamp() - %(fresh)s as silent,
+       c.nonsense, c.nonsense_in_row >= nonsense_to_refuse() as unfit,
+       (select coalesce(jsonb_agg(jsonb_build_object(
+                    'host', k.host, 'host_id', k.host_id, 'reason', k.reason, 'times', k.times,
+                    'age_s', extract(epoch from clock_timestamp() - k.last_at)) order by k.host_id), '[]')
+        from card_claim k where k.card_uuid = c.uuid and k.last_at > clock_timestamp() - interval '1 hour') as claims,
        c.lease_id is not null or c.running_task is not null or c.settled_fence < c.fetched_fence as busy,
        extract(epoch from c.free_at - clock_timestamp())::float8 as free_in_s, g.model_id as running_model
 from card c
@@ -21,6 +26,15 @@ from (select g.model_id, false as waits, null::timestamptz as since
       union all
       select model_id, true, enqueued_at from ticket) work
 group by model_id order by model_id
+
+-- name: trouble
+-- Cards that can't be believed, by what is wrong: claimed by another host within the last minute, telling nonsense,
+-- or in quarantine.
+select (select count(distinct card_uuid) from card_claim
+        where last_at > clock_timestamp() - interval '1 minute') as claimed,
+       (select count(*) from card where nonsense is not null
+        and last_report_at > clock_timestamp() - interval '1 minute') as nonsense,
+       (select count(*) from card where quarantined_at is not null) as quarantined
 
 -- name: mine
 -- What one account has on cards and in the queue.

@@ -3,6 +3,7 @@
 from enum import StrEnum
 from typing import Any
 
+from infra import metrics
 from infra.db import Reader, load
 from workflows.contracts import timeouts
 from workflows.contracts.hosts import Telemetry
@@ -15,10 +16,30 @@ class CardState(StrEnum):
     """What a card is doing, the most telling first."""
 
     SILENT = "silent"
+    UNFIT = "unfit"
+    """It reported nothing that can be, several times in a row."""
     CORDONED = "cordoned"
     QUARANTINED = "quarantined"
     BUSY = "busy"
     IDLE = "idle"
+
+
+class ClaimView(Message):
+    """A claim of a card by a host that doesn't own it.
+
+    Attributes:
+        host: Its name.
+        host_id: Its identity.
+        reason: Why it was refused.
+        times: How often.
+        age_s: Seconds since the last time.
+    """
+
+    host: str
+    host_id: str
+    reason: str
+    times: int
+    age_s: float
 
 
 class CardView(Message):
@@ -39,6 +60,8 @@ class CardView(Message):
         quarantine_reason: Why it is in quarantine.
         free_in_s: Seconds until its run is expected to be over; None when it has none or nothing is expected.
         running_model: The model that runs on it.
+        nonsense: What its host told last and can't be; its other figures are then the last good ones.
+        claims: Who else claims it, within the last hour.
     """
 
     uuid: str
@@ -55,6 +78,8 @@ class CardView(Message):
     quarantine_reason: str | None
     free_in_s: float | None
     running_model: str | None
+    nonsense: str | None = None
+    claims: tuple[ClaimView, ...] = ()
 
 
 class Workload(Message):
@@ -104,14 +129,21 @@ async def mine(reader: Reader, account_id: str) -> Mine:
     return Mine.model_validate(await reader.one(_QUERIES["mine"], account_id=account_id))
 
 
+async def show_trouble(reader: Reader) -> None:
+    """Show how many cards can't be believed, by what is wrong, to whoever reads metrics."""
+    row = await reader.one(_QUERIES["trouble"])
+    metrics.show("cards_in_trouble", [({"kind": kind}, count) for kind, count in (row or {}).items()])
+
+
 def _card(row: dict[str, Any]) -> CardView:
-    silent, cordoned = row.pop("silent"), row.pop("cordoned")
+    silent, cordoned, unfit = row.pop("silent"), row.pop("cordoned"), row.pop("unfit")
     quarantined, busy = row.pop("quarantined"), row.pop("busy")
     state = next(
         (
             state
             for state, holds in (
                 (CardState.SILENT, silent),
+                (CardState.UNFIT, unfit),
                 (CardState.CORDONED, cordoned),
                 (CardState.QUARANTINED, quarantined),
                 (CardState.BUSY, busy),

@@ -15,6 +15,7 @@ import httpx
 from workflows.contracts.hosts import (
     HostReport,
     OrderRequest,
+    ReportTaken,
     SignedAddress,
     StaleLease,
     UploadGrant,
@@ -76,7 +77,7 @@ class HostClient:
         """Close the connections."""
         await self._client.aclose()
 
-    async def report(self, report: HostReport) -> None:
+    async def report(self, report: HostReport) -> ReportTaken:
         """Say how the cards are. One try: the next report comes in a second.
 
         Raises:
@@ -84,9 +85,12 @@ class HostClient:
             ApiRefused: The token is wrong.
         """
         try:
-            await self._post("report", report.model_dump_json())
+            response = await self._post("report", report.model_dump_json())
         except _Again as error:
             raise ApiAway(str(error)) from error
+        if response.status_code == httpx.codes.NO_CONTENT:
+            return ReportTaken()  # an API of before
+        return ReportTaken.model_validate_json(response.content)
 
     async def order(self, request: OrderRequest, *, within_s: float) -> Work | StaleLease:
         """Exchange a lease for its work; StaleLease means that the lease isn't ours any more.

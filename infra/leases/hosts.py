@@ -3,17 +3,24 @@
 from infra.db import Reader, Tx, load
 from workflows.contracts import timeouts
 from workflows.contracts.generation import GenerationRequest
-from workflows.contracts.hosts import HostReport, OrderRequest, StaleLease
+from workflows.contracts.hosts import ClaimRefused, HostReport, OrderRequest, StaleLease
 
 _QUERIES = load(__package__)
 
 
-async def record_report(tx: Tx, report: HostReport) -> None:
+async def record_report(tx: Tx, report: HostReport) -> tuple[ClaimRefused, ...]:
     """Take a host's word on its cards; wakes placement when one became free. One statement.
 
-    A card belongs to the agent that appeared last: what an older agent still says about it is ignored.
+    A card belongs to the host that reports it, and there to the agent that appeared last. What others say about it
+    is refused, which is answered and kept, until its host has been silent for `timeouts.HOST_GONE`.
     """
-    await tx.one(_QUERIES["report"], report=report.model_dump_json(), fresh=timeouts.REPORT_FRESH)
+    refused = await tx.value(
+        _QUERIES["report"],
+        report=report.model_dump_json(),
+        fresh=timeouts.REPORT_FRESH,
+        gone=timeouts.HOST_GONE,
+    )
+    return tuple(ClaimRefused.model_validate(each) for each in refused)
 
 
 async def open_order(tx: Tx, request: OrderRequest) -> GenerationRequest | StaleLease:

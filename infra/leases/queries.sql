@@ -18,7 +18,7 @@ select task_id from generation where task_id = %(task_id)s for no key update
 select holdfast.withdraw_v1(%(task_id)s, %(reason)s)
 
 -- name: report
-select holdfast.report_v1(%(report)s::jsonb, %(fresh)s)
+select holdfast.report_v2(%(report)s::jsonb, %(fresh)s, %(gone)s) as refused
 
 -- name: open_order
 select holdfast.open_order_v1(%(task_id)s, %(lease_id)s::uuid, %(card_uuid)s, %(fence)s, %(boot_id)s,
@@ -33,7 +33,7 @@ select c.uuid, c.label, c.host, c.engines, c.capabilities, c.vram_total_mib, c.f
        c.quarantined_at is not null as quarantined,
        extract(epoch from c.last_report_at)::float8 as reported_at, extract(epoch from c.free_at)::float8 as free_at,
        extract(epoch from clock_timestamp())::float8 as now,
-       c.last_report_at <= clock_timestamp() - %(fresh)s as silent,
+       c.last_report_at <= clock_timestamp() - %(fresh)s or c.nonsense_in_row >= nonsense_to_refuse() as silent,
        c.lease_id is not null or c.running_task is not null or c.settled_fence < c.fetched_fence as busy,
        g.account_id
 from card c
@@ -43,8 +43,9 @@ where %(uuids)s::text[] is null or c.uuid = any (%(uuids)s)
 order by c.uuid
 
 -- name: silent_cards
--- Cards whose host has not reported for a while.
-select uuid from card where last_report_at <= clock_timestamp() - %(fresh)s
+-- Cards whose host has not reported for a while, or nothing that can be.
+select uuid from card
+where last_report_at <= clock_timestamp() - %(fresh)s or nonsense_in_row >= nonsense_to_refuse()
 
 -- name: tickets
 -- Who waits: all, those given, or those that began after a number; in the order of their waiting.

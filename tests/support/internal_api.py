@@ -9,7 +9,15 @@ import httpx
 
 from infra.hosts.client import HostClient
 from workflows.contracts.generation import RunOrder
-from workflows.contracts.hosts import SignedAddress, StaleLease, UploadGrant, Work, WorkInput
+from workflows.contracts.hosts import (
+    ClaimRefused,
+    ReportTaken,
+    SignedAddress,
+    StaleLease,
+    UploadGrant,
+    Work,
+    WorkInput,
+)
 from workflows.contracts.media import BlobRef, InputImage, MediaContract
 
 TOKEN = "host-token"
@@ -28,6 +36,7 @@ class InternalApi:
         away: While set, every call fails as a gateway's does.
         stale: While set, leases are refused with this reason.
         stray: While set, another agent owns the card.
+        refused: Cards of reports that are another host's, with the reason.
         fail_next: So many calls fail before one succeeds.
         serve: Bytes served in place of the picture.
         orders: Order requests taken, as sent.
@@ -44,6 +53,7 @@ class InternalApi:
     away: bool = False
     stale: str | None = None
     stray: bool = False
+    refused: dict[str, str] = field(default_factory=dict)
     stale_uploads: str | None = None
     fail_next: int = 0
     serve: bytes | None = None
@@ -71,7 +81,8 @@ class InternalApi:
         body = json.loads(request.content)
         if name[-1] == "report":
             self.reports.append(body)
-            return httpx.Response(204)
+            refused = tuple(ClaimRefused(card_uuid=uuid, reason=why) for uuid, why in self.refused.items())
+            return httpx.Response(200, text=ReportTaken(refused=refused).model_dump_json())
         if name[-1] == "orders":
             return self._order(body)
         return self._grant(body)

@@ -51,6 +51,14 @@ def list_cards(*, as_json: AsJson = False) -> None:
             card.uuid,
         )
     results.print(cards)
+    for card in seen.cards:
+        if card.nonsense:
+            results.print(f"{card.label}: told what can't be: {card.nonsense}")
+        for claim in card.claims:
+            results.print(
+                f"{card.label}: host {claim.host} ({claim.host_id[:8]}) claims it too, refused {claim.times} "
+                f"times, last {claim.age_s:.0f} s ago: {claim.reason}"
+            )
     for work in seen.workload:
         results.print(
             f"{work.model_id}: {work.running} running, {work.waiting} waiting, longest {work.longest_wait_s:.0f} s"

@@ -2,7 +2,7 @@
 
 import time
 
-from infra import metrics
+from infra import fleet, metrics
 from infra.db import Database
 from infra.sweep import figures
 from workers.orchestration.loop import Loop
@@ -29,3 +29,4 @@ class Figures(Loop):
         self._next_at = time.monotonic() + EACH_S
         async with self._database.read() as reader:
             await figures.show(reader)
+            await fleet.show_trouble(reader)

@@ -40,6 +40,7 @@ class Telemetry(Message):
         ecc_errors: Uncorrected memory errors since the driver was loaded.
         xid: The last critical fault's number; None when there was none.
         processes: Processes that use it, ours included.
+        nonsense: What was told and can't be, as sentences; the other figures are then the last good ones.
     """
 
     utilisation: float | None = None
@@ -48,6 +49,7 @@ class Telemetry(Message):
     ecc_errors: int | None = None
     xid: int | None = None
     processes: int | None = None
+    nonsense: tuple[str, ...] = ()
 
 
 class CardReport(Message):
@@ -85,10 +87,30 @@ class CardReport(Message):
 
 
 class HostReport(Message):
-    """`POST /internal/v1/report`, once a second and at every change."""
+    """`POST /internal/v1/report`, once a second and at every change.
+
+    Attributes:
+        host: Its name, which may repeat.
+        cards: All that it has.
+        host_id: Its identity, kept beside its journal: whoever has another journal is another host.
+    """
 
     host: str
     cards: tuple[CardReport, ...]
+    host_id: str = ""
+
+
+class ClaimRefused(Message):
+    """A card that a report named and that isn't its host's, or not its agent's any more."""
+
+    card_uuid: str
+    reason: str
+
+
+class ReportTaken(Message):
+    """The answer to a report."""
+
+    refused: tuple[ClaimRefused, ...] = ()
 
 
 class OrderRequest(Message):

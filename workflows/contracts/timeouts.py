@@ -20,6 +20,8 @@ HEARTBEAT = timedelta(seconds=4)
 """Four missed beats: the host or its agent is gone."""
 REPORT_FRESH = timedelta(seconds=5)
 """A card whose last report is older takes no new work."""
+HOST_GONE = timedelta(seconds=30)
+"""Another host may have a card only after its own has been silent for so long: six times what makes it stale."""
 CARD_PICKUP = timedelta(seconds=30)
 """A leased card whose agent doesn't take the task by then is treated as away."""
 RUN_ENDS_AFTER_DEADLINE = timedelta(seconds=60)

@@ -9,6 +9,7 @@ import pytest
 
 from activities.card_desk import CardDesk
 from activities.card_run import CardRun
+from activities.card_supply import TryAgain
 from infra.engines.fake.engine import FakeEngine
 from infra.engines.fake.script import Script
 from infra.engines.states import RunState
@@ -37,7 +38,9 @@ async def agent(make_desk: MakeDesk, api: InternalApi) -> AsyncIterator[tuple[Re
     """A desk that reports, next to a GPU that has no engine yet."""
     desks: dict[str, CardDesk] = {}
     gpus = NvmlInventory(FakeNvml([FakeCard("GPU-1")]))
-    reporter = Reporter(boot_id="boot-1", inventories=(OneCpu(), gpus), desks=desks, client=api.client())
+    reporter = Reporter(
+        boot_id="boot-1", host_id="host-1", inventories=(OneCpu(), gpus), desks=desks, client=api.client()
+    )
     desk = dataclasses.replace(make_desk(Script.SLOW), tell=reporter.tell, owned=asyncio.Event())
     desks[CARD] = desk
     reporting = asyncio.create_task(reporter.run())
@@ -88,6 +91,22 @@ async def test_orders_wait_until_the_agent_was_heard(agent: tuple[Reporter, Card
     await eventually(desk.owned.is_set, what="the first report")
 
 
+async def test_a_card_that_another_host_has_gets_no_order_until_it_is_ours(
+    agent: tuple[Reporter, CardDesk], api: InternalApi
+) -> None:
+    reporter, desk = agent
+    reporter.clean_slate(CARD)
+    api.refused[CARD] = "host other has this card and reports it"
+    assert (await last(reporter, api)).host_id == "host-1"
+    assert not desk.owned.is_set()
+    with pytest.raises(TryAgain):
+        await CardRun(desk, order(), scheduled_at=time.time()).course()
+    assert api.orders == []
+    del api.refused[CARD]
+    assert (await last(reporter, api)).cards[0].settled_fence == CLEAN_SLATE, "said again: it was never heard"
+    assert desk.owned.is_set()
+
+
 async def test_a_running_card_says_what_it_runs_and_then_that_its_fence_is_over(
     agent: tuple[Reporter, CardDesk], api: InternalApi
 ) -> None:
@@ -115,7 +134,7 @@ async def test_a_dead_engine_offers_nothing(make_desk: MakeDesk, api: InternalAp
     dead = FakeEngine([Script.CRASH_ON_SUBMIT])
     await dead.submit(upscale("x", make_desk().folder, width=1, height=1))
     desk = make_desk(engine=dead)
-    reporter = Reporter(boot_id="b", inventories=(OneCpu(),), desks={CARD: desk}, client=api.client())
+    reporter = Reporter(boot_id="b", host_id="h", inventories=(OneCpu(),), desks={CARD: desk}, client=api.client())
     reporting = asyncio.create_task(reporter.run())
     cpu = (await last(reporter, api)).cards[0]
     reporting.cancel()
