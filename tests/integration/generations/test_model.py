@@ -17,7 +17,7 @@ from workers.bench.money.machine import Platform
 from workers.bench.money.scratch import Scratch
 
 STEPS = 60
-LIVES = 45
+LIVES = 60
 OPERATIONS_MIN = 2_000
 """Hypothesis ends some lives early; this many steps must have been taken, each followed by the whole audit."""
 
