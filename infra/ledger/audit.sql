@@ -342,6 +342,7 @@ with bad as (
     union all
     select 'end of ' || t.task_id from transfer t join generation g on g.task_id = t.task_id
     where t.kind in ('post', 'void') and t.actor like 'operator:%%' and g.unknown_since is not null
+      and g.status <> 'canceled'  -- a cancel that evidence confirmed is nobody's decision
       and not exists (select from operator_act a where a.act = 'resolve' and a.subject = t.task_id)
 )
 select count(*) as value, (select string_agg(what, '; ') from (select * from bad limit 10) b) as detail from bad
