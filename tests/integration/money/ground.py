@@ -22,6 +22,8 @@ BACK_S = 30.0
 NAMES = Query("fault_names", "select current_setting('fault.names', true) as names")
 PID = Query("backend_pid", "select pg_backend_pid() as pid")
 
+WHOLE = frozenset(("hold", "settle", "release", "resolve"))
+"""Steps that are killed at each of their points, whatever other steps were killed at."""
 Left = dict[str, list[str]]
 """What a step left behind, by table."""
 
@@ -35,7 +37,7 @@ class Ground:
         self.compiled = compile_points(conninfo)
         self._reader = reader_of_traces(conninfo)
         self.passed: set[str] = set()
-        self.kills = 0
+        self.ran: set[str] = set()
         self._killed: set[tuple[str, str, int]] = set()
         self._runs = 0
 
@@ -48,15 +50,22 @@ class Ground:
         return Database(self.victims if dies else self.conninfo, application="test", pool_max=1)
 
     def is_new(self, scenario: Scenario, point: str, before: int) -> bool:
-        """Whether no earlier scenario of the same step was killed at this point, passed so many times `before`."""
-        place = (scenario.name.partition(" ")[0].rstrip(","), point, before)
-        new = place not in self._killed
-        self._killed.add(place)
+        """Whether nobody was killed at this point yet, passed so many times `before`.
+
+        Hold, settle, release and resolve are each killed at every point of their own; other steps share what they
+        have in common with these.
+        """
+        step = scenario.name.partition(" ")[0].rstrip(",")
+        places = {(step, point, before), ("any", point, before)}
+        mine = (step if step in WHOLE else "any", point, before)
+        new = mine not in self._killed
+        self._killed |= places
         return new
 
     async def without_kill(self, scenario: Scenario) -> tuple[list[str], object, Left]:
         """The points that the step passes, its answer, and what it leaves behind."""
         aim(self.conninfo, 0)
+        self.ran.add(scenario.name)
         async with self.connect() as calm, self.connect(dies=True) as doomed:
             setting = self.setting(calm)
             await scenario.before(setting)
@@ -94,7 +103,6 @@ class Ground:
                     await scenario.step(Step(doomed), setting)
                 self.wait_until_back(witness)
         assert (died.value.type, died.value.non_retryable) == (DATABASE_AWAY, False)
-        self.kills += 1
         async with self.connect() as fresh:
             answer = await scenario.step(Step(fresh), setting)
             assert await Ways(fresh).breaches() == []

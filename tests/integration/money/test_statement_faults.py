@@ -46,8 +46,8 @@ async def test_a_kill_between_any_two_statements_changes_nothing(ground: Ground,
 
 async def test_every_statement_of_the_functions_on_the_way_was_killed_at(ground: Ground) -> None:
     """Runs after the test above. A new statement that no scenario reaches is named here."""
-    if ground.kills == 0:
-        pytest.skip("the kills were not asked for")
+    if len(ground.ran) < len(SCENARIOS):
+        pytest.skip("not all scenarios were asked for")
     reached = {point.partition(".")[0] for point in ground.passed}
     written = {name for name in reached if BOOKS.search(ground.compiled.bodies[name])}
     assert len(written) >= 12
