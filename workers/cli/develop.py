@@ -12,6 +12,10 @@ from infra.settings import PROJECT
 from workers.cli.console import fail, steps
 
 _BIN = Path(sys.executable).parent
+WHOLE = ("--durations=15", "--numprocesses=2", "--dist=loadfile")
+"""Of the whole run: two at once, since most tests wait for a server more than they work.
+
+Tests of a file stay together, so that its servers are started once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +40,7 @@ def test(context: typer.Context) -> None:
     _needs_checkout()
     if not context.args:
         check()
-    argv = [sys.executable, "-m", "pytest", *(context.args or ["--durations=10"])]
+    argv = [sys.executable, "-m", "pytest", *(context.args or WHOLE)]
     raise typer.Exit(subprocess.run(argv, cwd=PROJECT, check=False).returncode)
 
 
