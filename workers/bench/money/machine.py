@@ -18,6 +18,7 @@ from workflows.contracts.states import CreditStatus, Phase, Status
 
 WORKFLOW = "workflow:check"
 LOSS = "manifest:release_unknown"
+ENDINGS = st.sampled_from(["goes on", "goes on", "is unknown", "is resolved", "is found late"])
 WITHOUT_RESULT = st.sampled_from([Status.FAILED, Status.CANCELED, Status.EXPIRED])
 
 
@@ -107,6 +108,9 @@ class Platform(Holds):
     def resolve(self, index: int, share: int | None, reason: str) -> None:
         """An operator's decision: of what is unknown only, with a reason, once."""
         life = self._one([life for life in self.open if life.doubted] or self.held, index)
+        self._resolve(life, share, reason)
+
+    def _resolve(self, life: Life, share: int | None, reason: str) -> None:
         amount = None if share is None else life.price * share // 100
         possible = life.open and reason.strip() != "" and (amount or 0) <= life.price
         unknown = self.run(self.ground.standing(life.asked.task_id)).unknown
@@ -138,6 +142,9 @@ class Platform(Holds):
     def deliver_late(self, index: int) -> None:
         """A result that was found after a release without an outcome: free, once."""
         life = self._one([life for life in self.known if life.doubted and life.ended] or self.held, index)
+        self._deliver_late(life)
+
+    def _deliver_late(self, life: Life) -> None:
         standing = self.run(self.ground.standing(life.asked.task_id))
         fits = (
             life.ended is CreditStatus.RELEASED
@@ -189,8 +196,8 @@ class Platform(Holds):
         self.run(self.ground.use_lease(life.asked.task_id, step))
 
     @precondition(lambda self: self.open)
-    @rule(index=indices, card=st.sampled_from(CARDS), keeps=st.booleans(), doubted=st.booleans())
-    def run_one(self, index: int, card: str, keeps: bool, doubted: bool) -> None:
+    @rule(index=indices, card=st.sampled_from(CARDS), keeps=st.booleans(), ending=ENDINGS)
+    def run_one(self, index: int, card: str, keeps: bool, ending: str) -> None:
         """What usually happens: a free card takes one that waits; its result is kept, or its outcome unknown."""
         life = self._one(self.open, index)
         task_id = life.asked.task_id
@@ -202,9 +209,15 @@ class Platform(Holds):
             return
         if keeps:
             self.run(self.ground.keep(life.asked))
-        if doubted:
-            self.run(self.ground.doubt(task_id, life.asked.expires_at))
-            life.doubted = True
+        if ending == "goes on":
+            return
+        self.run(self.ground.doubt(task_id, life.asked.expires_at))
+        life.doubted = True
+        if ending == "is resolved":
+            self._resolve(life, 50, "r")
+        elif ending == "is found late":
+            self._believe(life, self.run(self.ground.release(task_id, Status.FAILED, LOSS)), 0)
+            self._deliver_late(life)
 
     @rule()
     def lapse(self) -> None:
