@@ -10,8 +10,8 @@ else never passes for one of these.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from infra.receipts.canonical import UncanonicalError, canonical, parsed
-from infra.receipts.keys import ALGORITHM, PublicKey, Signer, decoded, encoded
+from infra.signatures.canonical import UncanonicalError, canonical, parsed
+from infra.signatures.keys import ALGORITHM, PublicKey, Signer, decoded, encoded
 
 FORMAT = "holdfast.receipt"
 VERSION = 1

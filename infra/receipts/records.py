@@ -6,7 +6,7 @@ from typing import Any
 
 from infra.db import Database, Reader, Row, load
 from infra.receipts.document import document
-from infra.receipts.keys import PublicKey, Signer
+from infra.signatures.keys import PublicKey, Signer
 from workflows.contracts.generation import GenerationRequest
 from workflows.contracts.message import Message
 from workflows.contracts.prices import UNIT

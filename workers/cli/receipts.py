@@ -13,8 +13,8 @@ from infra.local import secret
 from infra.local.layout import Layout
 from infra.receipts import NotOver, PublicKey, Receipt, ReceiptRefusedError, Signer
 from infra.receipts.document import BYTES_MAX
-from infra.receipts.keys import decoded
 from infra.settings import Settings
+from infra.signatures.keys import decoded
 from workers.cli.console import fail, results, stack_settings, steps, with_database
 
 group = typer.Typer(help="Signed receipts of generations.", no_args_is_help=True)

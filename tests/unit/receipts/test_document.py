@@ -17,7 +17,7 @@ from infra.receipts import (
     read_key_file,
     verified,
 )
-from infra.receipts.keys import encoded
+from infra.signatures.keys import encoded
 
 SIGNER = Signer(encoded(bytes(range(32))))
 OTHER = Signer(encoded(bytes(32)))

@@ -10,7 +10,7 @@ from typing import Any
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from infra.receipts.canonical import parsed
+from infra.signatures.canonical import parsed
 from workflows.contracts.message import Message
 
 ALGORITHM = "Ed25519"
@@ -65,7 +65,7 @@ class Signer:
         except ValueError:
             raw = b""
         if len(raw) != KEY_BYTES:
-            raise ValueError(f"the receipt key is not {KEY_BYTES} bytes in URL-safe base64") from None
+            raise ValueError(f"the key is not {KEY_BYTES} bytes in URL-safe base64") from None
         self._key = Ed25519PrivateKey.from_private_bytes(raw)
         self.public = PublicKey.of(self._key.public_key().public_bytes_raw())
 

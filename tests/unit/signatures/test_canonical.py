@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.receipts.canonical import INTEGER_MAX, UncanonicalError, canonical, parsed
+from infra.signatures.canonical import INTEGER_MAX, UncanonicalError, canonical, parsed
 
 _TEXT = st.text(alphabet=st.characters(exclude_categories=["Cs"]))
 _LEAVES = st.none() | st.booleans() | st.integers(-INTEGER_MAX, INTEGER_MAX) | _TEXT

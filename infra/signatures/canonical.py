@@ -10,7 +10,7 @@ from typing import Any
 
 INTEGER_MAX = 2**53 - 1
 DEPTH_MAX = 32
-"""Deeper than any receipt."""
+"""Deeper than anything that is signed here."""
 
 
 class UncanonicalError(ValueError):
