@@ -4,11 +4,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from infra.engines.port import Engine, EngineKeeper
 from infra.hosts.client import HostClient
 from infra.hosts.journal import Journal
-from workflows.contracts.hosts import Running
+from workflows.contracts.hosts import RunMemory, Running
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,26 @@ class Patience:
     look_s: float = 1.0
 
 
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Memory of a card while a run was on it: before it, and at most. MiB."""
+
+    baseline_mib: int
+    peak_mib: int
+
+
+class RunMeter(Protocol):
+    """Measures the memory that one run after the other takes on a card."""
+
+    def begin(self) -> None:
+        """A run begins."""
+        ...
+
+    def end(self) -> Measured | None:
+        """It is over; None when nothing could be measured."""
+        ...
+
+
 @dataclass
 class CardDesk:
     """What a run needs of its card and host, and what the host's reports read of the run.
@@ -47,6 +68,9 @@ class CardDesk:
         tell: Sends a report now; returns when it was taken, or soon after when it can't be.
         patience: See there.
         running: What the card does now; reports carry it.
+        meter: Of the memory that runs take; None where nobody measures.
+        measured: Runs whose memory no report has told yet.
+        short_in_row: Runs in a row that were short of memory.
         active: Leases whose step is here right now; others with an open entry are nobody's.
     """
 
@@ -60,6 +84,9 @@ class CardDesk:
     tell: Callable[[], Awaitable[None]]
     patience: Patience = field(default_factory=Patience)
     running: Running | None = None
+    meter: RunMeter | None = None
+    measured: list[RunMemory] = field(default_factory=list)
+    short_in_row: int = 0
     active: set[tuple[str, int]] = field(default_factory=set)
 
     @property

@@ -9,7 +9,7 @@ import time
 
 import structlog
 
-from activities import card_supply, outcomes
+from activities import card_memory, card_supply, outcomes
 from activities.card_desk import CardDesk
 from infra import faults
 from infra.engines.port import EngineFailure, OutputSpec, Sighting, Submission
@@ -79,7 +79,10 @@ class CardRun:
                 if not self._submitted_before and not self._order.attach_only:
                     # What was never tried here is hardly ever in the engine: the order is fetched beside the look.
                     self._ahead = asyncio.create_task(card_supply.fetch_order(self._desk, entry))
+                card_memory.begin(self._desk)
                 outcome = await self._pursue(entry)
+                card_memory.end(self._desk, entry, outcome)
+                await card_memory.make_room(self._desk, outcome)
                 await self._close(entry, outcome)
             if outcome is None:
                 raise AssertionError("a run without an entry needs an outcome")
@@ -88,6 +91,8 @@ class CardRun:
             if self._ahead is not None:
                 self._ahead.cancel()
                 await asyncio.gather(self._ahead, return_exceptions=True)
+            if self._desk.meter is not None:
+                self._desk.meter.end()
             self._desk.active.discard(key)
             self._desk.running = None
 

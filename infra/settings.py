@@ -48,6 +48,8 @@ class Settings(BaseSettings):
         cpu_cards: CPU cards of this host, each with an engine of its own; they share its cores and memory evenly.
         cpu_threads: Threads of the native engine on a CPU card; 0 means all cores, divided by the cards.
         engine: `native`, or `fake` for drills: the shipped engine that misbehaves by script.
+        nvml_recording: Told in place of what the driver says, for drills: as `infra/gpu/recording.jsonl`. With
+            `engine=fake` its cards take work.
         fake_scripts: What the fake engine does, run after run, comma separated; the last repeats.
         metrics_port: Where `/metrics` is answered: the API here, the orchestrator one higher, the media worker two;
             0 answers nowhere.
@@ -84,6 +86,7 @@ class Settings(BaseSettings):
     cpu_cards: Annotated[int, Field(ge=1, le=16)] = 1
     cpu_threads: Annotated[int, Field(ge=0, le=256)] = 0
     engine: Literal["native", "fake"] = "native"
+    nvml_recording: Path | None = None
     fake_scripts: str = "good"
     metrics_port: Annotated[int, Field(ge=0, le=65_000)] = 0
     metrics_host: str = "127.0.0.1"

@@ -14,6 +14,7 @@ from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
+import pynvml
 import structlog
 import uvloop
 
@@ -21,7 +22,9 @@ from activities.card_desk import CardDesk
 from infra.engines.native.process import NativeProcess
 from infra.engines.port import EngineKeeper
 from infra.gpu.cpu import CpuInventory
+from infra.gpu.fake import ReplayedNvml
 from infra.gpu.nvml import NvmlInventory
+from infra.gpu.processes import descends_from
 from infra.hosts.client import HostClient
 from infra.hosts.identity import host_identity
 from infra.hosts.journal import Journal, JournalUnwritable
@@ -31,6 +34,7 @@ from workers.card import serve_card
 from workers.reporting import Reporter
 from workers.runtime import Stop, connected
 from workers.strays import keep_settling, settle_at_start
+from workers.watching import Watch
 
 RETRY_S = 2.0
 
@@ -46,6 +50,7 @@ class HostAgent:
         self._stopping = asyncio.Event()
         self._boot_id = secrets.token_hex(16)
         self._desks: dict[str, CardDesk] = {}
+        self._engines: dict[str, int] = {}
 
     async def run(self) -> None:
         """Own the cards until told to stop. Parts that are away are waited for; none of them ends it."""
@@ -64,30 +69,47 @@ class HostAgent:
     async def _own_cards(
         self, folder: Path, journal: Journal, client: HostClient, stack: contextlib.AsyncExitStack
     ) -> None:
-        cpu, gpus = CpuInventory(self._settings.home, count=self._settings.cpu_cards), NvmlInventory()
-        stack.callback(gpus.close)
+        cpu, gpus = await self._inventories(stack)
+        watches = Watch(cpu), Watch(gpus)
         reporter = Reporter(
             boot_id=self._boot_id,
             host_id=await asyncio.to_thread(host_identity, folder),
-            inventories=(cpu, gpus),
+            watches=watches,
             desks=self._desks,
             client=client,
+            engines=self._engines,
         )
-        # The engines of today run on the CPU, so it is their card, GPUs or not. GPUs are shown; an engine of
-        # theirs gives them a desk.
-        for card in cpu.cards():
-            self._desks[card.uuid] = CardDesk(
-                card_uuid=card.uuid,
-                boot_id=self._boot_id,
-                keeper=self._keeper(card.uuid),
-                journal=journal,
-                client=client,
-                folder=folder / "runs" / card.uuid,
-                owned=asyncio.Event(),
-                tell=reporter.tell,
-            )
+        # Every card is shown; one gets a desk where an engine for it exists. The native one runs on the CPU, so
+        # that is its card, GPUs or not; only drills have an engine for GPUs so far.
+        for watch in watches:
+            for card in await asyncio.to_thread(watch.inventory.cards):
+                if watch.inventory is cpu or self._settings.engine == "fake":
+                    self._desks[card.uuid] = CardDesk(
+                        card_uuid=card.uuid,
+                        boot_id=self._boot_id,
+                        keeper=self._keeper(card.uuid),
+                        journal=journal,
+                        client=client,
+                        folder=folder / "runs" / card.uuid,
+                        owned=asyncio.Event(),
+                        tell=reporter.tell,
+                        meter=watch.meter(card.uuid),
+                    )
+        await self._serve(reporter, watches)
+
+    async def _inventories(self, stack: contextlib.AsyncExitStack) -> tuple[CpuInventory, NvmlInventory]:
+        settings, recording = self._settings, self._settings.nvml_recording
+        gpus = NvmlInventory(
+            pynvml if recording is None else await asyncio.to_thread(ReplayedNvml, recording),
+            is_ours=lambda pid: descends_from(pid, {os.getpid(), *self._engines.values()}),
+        )
+        stack.callback(gpus.close)
+        return CpuInventory(settings.home, count=settings.cpu_cards, engines=self._engines), gpus
+
+    async def _serve(self, reporter: Reporter, watches: Sequence[Watch]) -> None:
         desks = tuple(self._desks.values())
         background = [asyncio.create_task(desk.keeper.keep()) for desk in desks]
+        background += [asyncio.create_task(watch.run()) for watch in watches]
         try:
             await self._unless_stopped(self._settle_at_start(desks, reporter))
             background += [asyncio.create_task(reporter.run())]

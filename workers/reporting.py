@@ -9,10 +9,11 @@ from collections.abc import Mapping, Sequence
 import structlog
 
 from activities.card_desk import CardDesk
-from infra.gpu.inventory import Card, Inventory
+from infra.gpu.inventory import Card
 from infra.hosts.client import ApiAway, ApiRefused, HostClient
+from workers.watching import Watch
 from workflows.contracts import timeouts
-from workflows.contracts.hosts import CardReport, ClaimRefused, HostReport, ReportTaken, Running
+from workflows.contracts.hosts import CardReport, ClaimRefused, HostReport, ReportTaken, Running, Telemetry
 
 TELL_WITHIN_S = 1.0
 """How long the end of a run waits for its report to be taken; the next one carries the same."""
@@ -31,23 +32,26 @@ class Reporter:
         *,
         boot_id: str,
         host_id: str,
-        inventories: Sequence[Inventory],
+        watches: Sequence[Watch],
         desks: Mapping[str, CardDesk],
         client: HostClient,
+        engines: dict[str, int] | None = None,
     ) -> None:
         """Report nothing yet.
 
         Args:
             boot_id: Of this agent.
             host_id: Of this host, see `infra.hosts.identity`.
-            inventories: Where cards are looked up.
+            watches: Where cards are looked at.
             desks: Cards that have an engine here; added to while it runs.
             client: Of the API.
+            engines: The process of each card's engine; kept up to date from here, where each is asked anyway.
         """
         self._boot_id = boot_id
         self._host_id = host_id
         self._refused: frozenset[ClaimRefused] = frozenset()
-        self._inventories = inventories
+        self._watches = watches
+        self._engines = {} if engines is None else engines
         self._desks = desks
         self._client = client
         self._clean: set[str] = set()
@@ -80,7 +84,7 @@ class Reporter:
 
     async def _report(self, began: float) -> None:
         clean = frozenset(self._clean)
-        cards = await asyncio.to_thread(lambda: [c for inventory in self._inventories for c in inventory.cards()])
+        cards = [card for watch in self._watches for card in await watch.cards()]
         report = HostReport(
             host=socket.gethostname(),
             host_id=self._host_id,
@@ -96,6 +100,8 @@ class Reporter:
         if self._away_since is not None:
             log.info("reports_taken_again", after_s=round(time.monotonic() - self._away_since, 1))
             self._away_since = None
+        for said in report.cards:
+            self._forget_measured(said)
         not_ours = self._heed(answer)
         self._clean -= clean - not_ours
         for uuid, desk in self._desks.items():
@@ -119,7 +125,9 @@ class Reporter:
 
     async def _card(self, card: Card, *, clean: bool) -> CardReport:
         desk = self._desks.get(card.uuid)
-        up = desk is not None and await desk.engine.probe() is not None
+        probe = await desk.engine.probe() if desk is not None else None
+        if probe is not None and probe.pid is not None:
+            self._engines[card.uuid] = probe.pid
         settled_fence, running = 0, None
         if desk is not None:
             settled_fence = await asyncio.to_thread(desk.journal.settled_fence, card.uuid)
@@ -130,12 +138,29 @@ class Reporter:
             gpu_model=card.model,
             vram_total_mib=card.memory_total_mib,
             vram_free_mib=card.memory_free_mib,
-            engines=(desk.engine.kind,) if desk is not None and up else (),
-            capabilities=desk.engine.capabilities if desk is not None and up else (),
+            engines=(desk.engine.kind,) if desk is not None and probe is not None else (),
+            capabilities=desk.engine.capabilities if desk is not None and probe is not None else (),
             boot_id=self._boot_id,
             running=running,
             settled_fence=CLEAN_SLATE if clean else settled_fence,
+            foreign_mib=card.foreign_mib,
+            residents=probe.residents if probe is not None else (),
+            telemetry=Telemetry(
+                utilisation=card.utilisation,
+                temperature_c=card.temperature_c,
+                power_w=card.power_w,
+                ecc_errors=card.ecc_errors,
+                xid=card.xid,
+                processes=card.processes,
+                nonsense=card.nonsense,
+            ),
+            measured=tuple(desk.measured) if desk is not None else (),
         )
+
+    def _forget_measured(self, said: CardReport) -> None:
+        desk = self._desks.get(said.card_uuid)
+        if desk is not None:
+            desk.measured[:] = [run for run in desk.measured if run not in said.measured]
 
 
 def _left_open(desk: CardDesk) -> Running | None:

@@ -16,6 +16,7 @@ from typing import Protocol
 
 from infra.engines.states import RunState
 from workflows.contracts.failures import Code
+from workflows.contracts.hosts import Loaded
 
 Parameter = str | int | float | bool
 
@@ -131,6 +132,7 @@ class Probe:
         pid: Its process, where it is on this host.
         runs: Runs it works on or has queued.
         kept: Runs whose results it keeps.
+        residents: What it has loaded, in the order of last use, oldest first.
     """
 
     boot_id: str
@@ -138,6 +140,7 @@ class Probe:
     pid: int | None
     runs: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
+    residents: tuple[Loaded, ...] = ()
 
 
 class Engine(Protocol):
@@ -186,6 +189,14 @@ class Engine(Protocol):
 
     async def forget(self, run_id: str) -> None:
         """The result is delivered or unwanted; the engine may drop it."""
+        ...
+
+    async def load(self, name: str) -> bool:
+        """Load a resident ahead of the work that wants it; True when it is loaded. Only an idle engine does."""
+        ...
+
+    async def free(self, name: str | None = None) -> bool:
+        """Drop a resident, or all, and give the memory back; True when it is gone. Only an idle engine does."""
         ...
 
     async def probe(self) -> Probe | None:

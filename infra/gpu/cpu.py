@@ -2,6 +2,7 @@
 
 import hashlib
 import socket
+from collections.abc import Mapping
 from pathlib import Path
 
 import psutil
@@ -14,11 +15,18 @@ MIB = 1024 * 1024
 class CpuInventory:
     """One card a host, since a run uses all cores that it may; or several, each with its part of the memory."""
 
-    def __init__(self, home: Path, *, count: int = 1) -> None:
-        """Name the cards after this host and home, so that two installations on one host share none."""
+    def __init__(self, home: Path, *, count: int = 1, engines: Mapping[str, int] | None = None) -> None:
+        """Name the cards after this host and home, so that two installations on one host share none.
+
+        Args:
+            home: Of the installation.
+            count: How many cards the CPU is.
+            engines: The process of each card's engine, read anew each time.
+        """
         identity = f"{socket.gethostname()}:{home.resolve()}"
         name = hashlib.sha256(identity.encode()).hexdigest()[:12]
         self._uuids = tuple(f"cpu-{name}-{number}" for number in range(count))
+        self._engines = {} if engines is None else engines
 
     def cards(self) -> tuple[Card, ...]:
         """See `Inventory.cards`."""
@@ -34,3 +42,14 @@ class CpuInventory:
             )
             for number, uuid in enumerate(self._uuids)
         )
+
+    def ours_mib(self, card_uuid: str) -> int | None:
+        """See `Inventory.ours_mib`: what the card's engine has in memory."""
+        pid = self._engines.get(card_uuid)
+        if pid is None or card_uuid not in self._uuids:
+            return None
+        try:
+            resident: int = psutil.Process(pid).memory_info().rss
+        except psutil.Error:
+            return None  # it ended
+        return resident // MIB

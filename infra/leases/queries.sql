@@ -18,7 +18,7 @@ select task_id from generation where task_id = %(task_id)s for no key update
 select holdfast.withdraw_v1(%(task_id)s, %(reason)s)
 
 -- name: report
-select holdfast.report_v2(%(report)s::jsonb, %(fresh)s, %(gone)s) as refused
+select holdfast.take_report_v1(%(report)s::jsonb, %(fresh)s, %(gone)s) as refused
 
 -- name: open_order
 select holdfast.open_order_v1(%(task_id)s, %(lease_id)s::uuid, %(card_uuid)s, %(fence)s, %(boot_id)s,

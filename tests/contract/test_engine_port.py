@@ -194,3 +194,34 @@ async def test_codes_of_failures_are_the_contracts(tmp_path: Path) -> None:
     assert over.failure is not None
     assert over.failure.code is Code.INVALID_MEDIA
     assert str(tmp_path) not in over.failure.message
+
+
+async def test_an_engine_says_what_it_has_loaded_and_drops_it(bench: Bench) -> None:
+    engine = bench.engine
+    probe = await engine.probe()
+    assert probe is not None
+    assert probe.residents == ()
+    name = "realesr-animevideov3-x2"
+    assert await engine.load(name)
+    probe = await engine.probe()
+    assert probe is not None
+    (loaded,) = probe.residents
+    assert loaded.name == name
+    assert loaded.mib > 0
+    assert await engine.load(name), "once more changes nothing"
+    assert await engine.free("something else")
+    assert await engine.free(name)
+    probe = await engine.probe()
+    assert probe is not None
+    assert probe.residents == ()
+    assert await engine.free()
+
+
+async def test_what_a_run_uses_is_not_dropped_under_it(bench: Bench) -> None:
+    engine = bench.engine
+    seen = await engine.submit(upscale("run-1", bench.long, width=600, height=600))
+    assert not await engine.free()
+    assert not await engine.load("realesrgan-x4plus")
+    assert (await engine.cancel("run-1")).run_id == "run-1"
+    await to_the_end(engine, seen)
+    assert await engine.free()

@@ -12,6 +12,9 @@ from workflows.contracts import generation as g
 from workflows.contracts.failures import Code, Failure
 from workflows.contracts.states import CreditStatus, Phase, RunVerdict, Status
 
+SHORT = g.RunOutcome(
+    verdict=RunVerdict.FAILED, failure=Failure(code=Code.OUT_OF_MEMORY, message="The engine ran out of memory.")
+)
 NEVER_RAN = g.RunOutcome(
     verdict=RunVerdict.FAILED,
     may_have_run=False,
@@ -81,6 +84,35 @@ async def test_a_host_that_proves_that_nothing_ran_costs_only_time(world: World)
         result = await world.handle(script).result()
     assert result.status is Status.COMPLETED
     assert [order.fence for order in script.orders] == [1, 2]
+    script.check_money(settled=5)
+
+
+async def test_memory_that_is_not_enough_costs_one_more_card_and_then_the_generation(world: World) -> None:
+    script = world.script()
+    script.run = says(SHORT)
+    async with world.host(script):
+        await world.admit_it(script)
+        await eventually(partial(_requeued, script, 1), what="the generation to wait again")
+        other = script.card.model_copy(update={"lease_id": "another", "fence": 2})
+        await generations.assign(world.client, script.request.task_id, other)
+        result = await world.handle(script).result()
+    assert (result.status, len(script.orders), script.count("requeue")) == (Status.FAILED, 2, 1)
+    assert result.failure is not None
+    assert result.failure.code is Code.OUT_OF_MEMORY
+    script.check_money(settled=0)
+
+
+async def test_memory_that_is_enough_on_the_next_card_delivers(world: World) -> None:
+    script = world.script()
+    script.run = says(SHORT)
+    async with world.host(script):
+        await world.admit_it(script)
+        await eventually(partial(_requeued, script, 1), what="the generation to wait again")
+        script.run = runs_at_once
+        other = script.card.model_copy(update={"lease_id": "another", "fence": 2})
+        await generations.assign(world.client, script.request.task_id, other)
+        result = await world.handle(script).result()
+    assert result.status is Status.COMPLETED
     script.check_money(settled=5)
 
 

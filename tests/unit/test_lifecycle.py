@@ -184,3 +184,23 @@ def test_an_operation_that_is_over_answers_how_its_credits_went(credits: CreditS
     )
     result = lifecycle.already_over(admission)
     assert (result.status, result.credit_status) == (status, credits)
+
+
+SHORT = RunOutcome(
+    verdict=RunVerdict.FAILED, failure=Failure(code=Code.OUT_OF_MEMORY, message="The engine ran out of memory.")
+)
+
+
+def test_memory_that_was_not_enough_is_tried_on_one_more_card_and_no_more() -> None:
+    def course(**more: bool) -> lifecycle.Course:
+        return lifecycle.after_run(SHORT, files_asked=1, cancel=None, placements=1, **more)
+
+    assert isinstance(course(), PlaceAgain)
+    again = course(was_short=True)
+    assert isinstance(again, GiveBack)
+    assert again.failure.code is Code.OUT_OF_MEMORY
+
+
+def test_memory_that_was_not_enough_is_not_tried_again_for_who_canceled() -> None:
+    assert isinstance(follows(SHORT, cancel=ASKED), GiveBack)
+    assert isinstance(follows(SHORT, placements=lifecycle.PLACEMENTS_MAX), GiveBack)

@@ -52,6 +52,26 @@ class Telemetry(Message):
     nonsense: tuple[str, ...] = ()
 
 
+class RunMemory(Message):
+    """Memory that a run was seen to take on its card.
+
+    Attributes:
+        task_id: The generation.
+        lease_id: Its lease.
+        fence: Of the lease.
+        baseline_mib: Of ours on the card when it began, with what was loaded before. MiB.
+        peak_mib: At most while it ran. MiB.
+        out_of_memory: True when it was not enough.
+    """
+
+    task_id: str
+    lease_id: str
+    fence: int
+    baseline_mib: int
+    peak_mib: int
+    out_of_memory: bool
+
+
 class CardReport(Message):
     """One card, as seen by its host.
 
@@ -69,6 +89,7 @@ class CardReport(Message):
         foreign_mib: Memory taken by processes that aren't ours. MiB.
         residents: What is loaded, in the order of last use, oldest first.
         telemetry: How it fares.
+        measured: Memory of runs that are over, each until a report with it was taken.
     """
 
     card_uuid: str
@@ -84,6 +105,7 @@ class CardReport(Message):
     foreign_mib: int = 0
     residents: tuple[Loaded, ...] = ()
     telemetry: Telemetry = Telemetry()
+    measured: tuple[RunMemory, ...] = ()
 
 
 class HostReport(Message):

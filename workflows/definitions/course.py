@@ -26,6 +26,7 @@ from workflows.contracts.states import AdmissionOutcome, Decision, Phase, Status
 from workflows.definitions import steps, story
 from workflows.definitions.following import follow
 from workflows.definitions.late import look_late
+from workflows.definitions.looking import read_outcome
 from workflows.definitions.reconciliation import reconcile
 from workflows.definitions.state import CourseState
 from workflows.domain import delivery as delivering
@@ -138,9 +139,7 @@ async def run(state: CourseState, lease: LeaseGrant) -> lifecycle.Course:
             state.lease = None
             return lifecycle.PlaceAgain(f"{lease.card_label} never fetched the order", queued=True)
         return await reconcile(state, lifecycle.after_silence(f"no word from {lease.card_label}'s host"), order)
-    course = lifecycle.after_run(
-        outcome, files_asked=len(state.request.outputs), cancel=state.cancel, placements=state.placements
-    )
+    course = read_outcome(state, order, outcome)
     story.tell(state, f"{lease.card_label} says {outcome.verdict.value}. {outcome.evidence}")
     return await reconcile(state, course, order) if isinstance(course, lifecycle.Doubt) else course
 

@@ -31,7 +31,7 @@ async def look(state: CourseState, order: RunOrder, *, may_stop: bool = True) ->
         may_stop: Whether a cancel, or a decision to release, is carried to a run that is still going on.
     """
     outcome = await follow(state, order, may_stop=may_stop)
-    course = _read(state, outcome)
+    course = _read(state, order, outcome)
     await _record(state, order, Source.HOST, _of_host(outcome), outcome.evidence if outcome else "no answer came")
     if outcome is not None and lifecycle.is_beyond_doubt(outcome):
         return course
@@ -58,16 +58,24 @@ async def _in_store(state: CourseState, order: RunOrder) -> Deliver | None:
     return Deliver(files=answer.files) if answer is not None and answer.files else None
 
 
-def _read(state: CourseState, outcome: RunOutcome | None) -> lifecycle.Course | None:
+def _read(state: CourseState, order: RunOrder, outcome: RunOutcome | None) -> lifecycle.Course | None:
     if outcome is None:
         story.tell(state, "looked: no word from the host")
         return None
     story.tell(state, f"looked: {outcome.verdict.value}. {outcome.evidence}")
+    return read_outcome(state, order, outcome)
+
+
+def read_outcome(state: CourseState, order: RunOrder, outcome: RunOutcome) -> lifecycle.Course:
+    """What follows from a host's word. Where memory was not enough one more run is tried, under another lease."""
+    if lifecycle.is_short_of_memory(outcome) and state.short_under is None:
+        state.short_under = order.lease_id
     return lifecycle.after_run(
         outcome,
         files_asked=len(state.request.outputs),
         cancel=state.cancel,
         placements=state.placements,
+        was_short=state.short_under not in (None, order.lease_id),
     )
 
 

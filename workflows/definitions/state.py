@@ -60,6 +60,7 @@ class CourseState:
         offer: A lease that was assigned and not looked at yet.
         lease: The card that the generation has.
         placements: How many cards it has had.
+        short_under: The first lease under which memory was not enough for its run.
         cancel: A cancel that was taken up and isn't confirmed yet.
         unknown: Set while the outcome isn't known.
         looks: How often somebody was asked about a run in doubt.
@@ -76,6 +77,7 @@ class CourseState:
     offer: LeaseGrant | None = None
     lease: LeaseGrant | None = None
     placements: int = 0
+    short_under: str | None = None
     cancel: CancelRequest | None = None
     unknown: Unknown | None = None
     was_unknown: bool = False

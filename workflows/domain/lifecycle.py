@@ -80,7 +80,14 @@ Course = Deliver | PlaceAgain | GiveBack | SettleAsDecided | Doubt
 """What a generation does next."""
 
 
-def after_run(outcome: RunOutcome, *, files_asked: int, cancel: CancelRequest | None, placements: int) -> Course:
+def after_run(
+    outcome: RunOutcome,
+    *,
+    files_asked: int,
+    cancel: CancelRequest | None,
+    placements: int,
+    was_short: bool = False,
+) -> Course:
     """What follows from the host's word.
 
     Args:
@@ -88,6 +95,7 @@ def after_run(outcome: RunOutcome, *, files_asked: int, cancel: CancelRequest | 
         files_asked: How many files the request's contracts ask for.
         cancel: A cancel that is wanted, if any. A finished run beats it.
         placements: How often a host took and refused the work, this time included.
+        was_short: Whether memory wasn't enough for it once before.
     """
     if outcome.verdict is RunVerdict.FINISHED:
         delivery = collected(outcome, files_asked)
@@ -96,11 +104,22 @@ def after_run(outcome: RunOutcome, *, files_asked: int, cancel: CancelRequest | 
         return _after_proof(outcome, cancel=cancel, placements=placements)
     if outcome.verdict is RunVerdict.CANCELED:
         return canceled(cancel or CancelRequest(reason="stopped by its host", actor="host"))
+    if is_short_of_memory(outcome) and not was_short and cancel is None and placements < PLACEMENTS_MAX:
+        return PlaceAgain(reason="memory was not enough; one more card is tried")
     if outcome.verdict is RunVerdict.FAILED:
         return GiveBack(Status.FAILED, outcome.failure or _engine_failed())
     return Doubt(
         reason=outcome.evidence or "the engine took the work and can't say what became of it",
         awaiting="the host's journal and its engine",
+    )
+
+
+def is_short_of_memory(outcome: RunOutcome) -> bool:
+    """Whether the run is over because memory was not enough: another card, or an emptier one, may have more."""
+    return (
+        outcome.verdict is RunVerdict.FAILED
+        and outcome.failure is not None
+        and outcome.failure.code is Code.OUT_OF_MEMORY
     )
 
 

@@ -21,9 +21,12 @@ from infra.engines.port import (
 )
 from infra.engines.states import RunState
 from workflows.contracts.failures import Code
+from workflows.contracts.hosts import Loaded
 
 STEPS = 10
 SLOWER = 20
+RESIDENT_MIB = 100
+"""What it says that each of its residents takes."""
 
 
 @dataclass
@@ -47,6 +50,7 @@ class FakeEngine:
 
     Attributes:
         submitted: How many runs were really started: what a test of "never twice" counts.
+        residents: What it says that it has loaded.
     """
 
     kind = "fake"
@@ -69,6 +73,8 @@ class FakeEngine:
         self._runs: dict[str, _Run] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._dead = False
+        self._poisoned = False
+        self.residents: list[Loaded] = []
 
     def plays(self, *scripts: Script) -> None:
         """From the next run on, these in turn; the last repeats."""
@@ -98,7 +104,8 @@ class FakeEngine:
             elif not run.state.is_over:
                 run.state = RunState.LOST
         self._boot_id = os.urandom(8).hex()
-        self._dead = False
+        self._dead = self._poisoned = False
+        self.residents.clear()
 
     async def submit(self, submission: Submission) -> Sighting:
         """See `Engine.submit`."""
@@ -159,6 +166,24 @@ class FakeEngine:
         if run is not None and run.state.is_over:
             del self._runs[run_id]
 
+    async def load(self, name: str) -> bool:
+        """See `Engine.load`: of any name, at once."""
+        if self._dead or self._poisoned or self._is_working():
+            return False
+        if name not in [resident.name for resident in self.residents]:
+            self.residents.append(Loaded(name=name, mib=RESIDENT_MIB))
+        return True
+
+    async def free(self, name: str | None = None) -> bool:
+        """See `Engine.free`."""
+        if self._dead or self._poisoned or self._is_working():
+            return False
+        self.residents[:] = [resident for resident in self.residents if name not in (None, resident.name)]
+        return True
+
+    def _is_working(self) -> bool:
+        return any(not run.state.is_over for run in self._runs.values())
+
     async def probe(self) -> Probe | None:
         """See `Engine.probe`."""
         if self._dead:
@@ -169,6 +194,7 @@ class FakeEngine:
             pid=None,
             runs=tuple(run_id for run_id, run in self._runs.items() if not run.state.is_over),
             kept=tuple(self._runs),
+            residents=tuple(self.residents),
         )
 
     def _silence(self, run_id: str) -> Sighting:
@@ -213,10 +239,11 @@ class FakeEngine:
         if run.script is Script.CRASH_MID_RUN:
             self._dead = True
             run.state = RunState.LOST
-        elif run.script is Script.OUT_OF_MEMORY:
+        elif self._poisoned or run.script in (Script.OUT_OF_MEMORY, Script.POISONED):
+            self._poisoned = self._poisoned or run.script is Script.POISONED
             run.failure = EngineFailure(Code.OUT_OF_MEMORY, "The engine ran out of memory.")
             run.state = RunState.FAILED
-        return run.script not in (
+        return not self._poisoned and run.script not in (
             Script.CRASH_MID_RUN,
             Script.OUT_OF_MEMORY,
             Script.HANG,

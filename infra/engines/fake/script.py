@@ -22,6 +22,8 @@ class Script(StrEnum):
     """Finishes, restarts unseen, and knows nothing of the run any more."""
     OUT_OF_MEMORY = "out_of_memory"
     """Fails with that verdict half way."""
+    POISONED = "poisoned"
+    """As above, and so does each run after it; freeing memory doesn't help, a restart does."""
     WRONG_SIZE = "wrong_size"
     """Delivers a picture of another size."""
     BLACK = "black"

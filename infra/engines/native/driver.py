@@ -12,9 +12,12 @@ import httpx
 from infra.engines.port import Collection, EngineFailure, OutputFile, Probe, Sighting, Submission
 from infra.engines.states import RunState
 from workflows.contracts.failures import Code
+from workflows.contracts.hosts import Loaded
 
 ANSWER_S = 3.0
 """Every call but a waiting one answers within milliseconds; more is silence."""
+LOAD_S = 20.0
+"""To load a network takes 0.2 s, on a busy machine some seconds."""
 
 
 class NativeEngine:
@@ -85,6 +88,16 @@ class NativeEngine:
         """See `Engine.forget`."""
         await self._call("DELETE", f"/runs/{run_id}")
 
+    async def load(self, name: str) -> bool:
+        """See `Engine.load`."""
+        answer = await self._call("PUT", f"/residents/{name}", json={}, timeout=LOAD_S)
+        return bool((answer or {}).get("done"))
+
+    async def free(self, name: str | None = None) -> bool:
+        """See `Engine.free`."""
+        answer = await self._call("DELETE", f"/residents/{name}" if name else "/residents", timeout=LOAD_S)
+        return bool((answer or {}).get("done"))
+
     async def probe(self) -> Probe | None:
         """See `Engine.probe`."""
         answer = await self._call("GET", "/probe")
@@ -96,6 +109,7 @@ class NativeEngine:
             pid=answer["pid"],
             runs=tuple(answer["runs"]),
             kept=tuple(answer["kept"]),
+            residents=tuple(Loaded(name=n, mib=mib, load_s=s) for n, mib, s in answer.get("residents", ())),
         )
 
     async def _see(self, method: str, run_id: str, suffix: str = "", **options: Any) -> Sighting:

@@ -67,6 +67,34 @@ class Runs:
         """Runs that are worked on or wait."""
         return frozenset(self._live)
 
+    @property
+    def residents(self) -> list[tuple[str, int, float]]:
+        """The network that is loaded, if any: its name, MiB, and the seconds that loading it took."""
+        loaded = self._upscaler.loaded
+        return [] if loaded is None else [(loaded.name, loaded.mib, loaded.load_s)]
+
+    async def load(self, name: str) -> bool:
+        """Load a network by name, when idle; True when it is loaded."""
+        spec = next((spec for spec in NETWORKS.values() if spec.file == name), None)
+        if spec is None or self._live or self._closing:
+            return False
+        self._loaded = True
+        self.idle_since = time.monotonic()
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._executor, self._upscaler.load, spec)
+        except (MemoryError, NetworkMissing):
+            return False
+        return True
+
+    async def free(self, name: str | None = None) -> bool:
+        """Drop the network that is loaded, when idle; another than the one named is gone already."""
+        if name is not None and name not in [resident[0] for resident in self.residents]:
+            return True
+        if self._live:
+            return False
+        await asyncio.get_running_loop().run_in_executor(self._executor, self._upscaler.unload)
+        return True
+
     def submit(self, run_id: str, order: dict[str, Any]) -> dict[str, Any]:
         """Accept a run, or find the one that is known.
 

@@ -57,6 +57,10 @@ class Server:
             case "DELETE", ("runs", run_id):
                 self._runs.forget(run_id)
                 answer = {}
+            case "PUT", ("residents", name):
+                answer = {"done": await self._runs.load(name)}
+            case "DELETE", ("residents", *names):
+                answer = {"done": await self._runs.free(names[0] if names else None)}
         return answer
 
     async def _look(self, run_id: str, query: dict[str, str]) -> dict[str, Any]:
@@ -84,6 +88,7 @@ class Server:
             "pid": os.getpid(),
             "runs": sorted(self._runs.working),
             "kept": self._runs.records.kept(),
+            "residents": self._runs.residents,
         }
 
 

@@ -1,6 +1,8 @@
 """One run of `image_upscale`: decode, enlarge tile by tile, encode. Blocking; runs in a thread of its own."""
 
 import gc
+import os
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +11,7 @@ import numpy as np
 
 from infra.engines.native.alpha import FILL_STEPS, enlarge_alpha, spread_colours
 from infra.engines.native.geometry import RGBA_BANDS, Pixels, Tile, cross_fade
-from infra.engines.native.networks import NETWORKS, Network, halve, trim_memory
+from infra.engines.native.networks import NETWORKS, Network, NetworkSpec, halve, network_files, trim_memory
 from infra.engines.native.picture import Decoded, decode
 from infra.engines.native.png import write_png
 from infra.engines.native.raster import Raster
@@ -17,6 +19,7 @@ from infra.engines.native.raster import Raster
 DECODED_AT = 0.02
 TILED_AT = 0.95
 """Fractions of a run at which decoding and tiling end; encoding takes the rest."""
+MIB = 1024 * 1024
 ENCODED_AT = 0.99
 """A run never says 1 by itself: that is for a result that is stored."""
 
@@ -44,6 +47,21 @@ class Job:
     scale: int
 
 
+@dataclass(frozen=True, slots=True)
+class LoadedNetwork:
+    """A network in memory.
+
+    Attributes:
+        name: Of its files.
+        mib: By how much this process grew when it was loaded; at least the size of its weights.
+        load_s: Seconds that loading took.
+    """
+
+    name: str
+    mib: int
+    load_s: float
+
+
 class Upscaler:
     """Keeps the network of the last run, since the next is likely to want it."""
 
@@ -51,6 +69,7 @@ class Upscaler:
         """Load nothing yet."""
         self._threads = threads
         self._network: Network | None = None
+        self.loaded: LoadedNetwork | None = None
 
     def run(self, job: Job, progress: Callable[[float], bool]) -> None:
         """Do the job. `progress` hears a rising fraction below 1 and answers False to stop.
@@ -70,7 +89,7 @@ class Upscaler:
                 raise Stopped
 
         try:
-            network = self._load(job)
+            network = self.load(NETWORKS[job.mode, job.scale])
             decoded = decode(job.source, source_raw, lambda done: tell(done * DECODED_AT))
             enlarged = self._enlarge(network, job, decoded, target_raw, tell)
             source_raw.unlink()
@@ -91,15 +110,23 @@ class Upscaler:
         """Drop the network and give memory back; the next run loads again (33 MiB: 0.2 s)."""
         if self._network is not None:
             self._network.close()
-            self._network = None
+            self._network = self.loaded = None
         gc.collect()
         trim_memory()
 
-    def _load(self, job: Job) -> Network:
-        spec = NETWORKS[job.mode, job.scale]
+    def load(self, spec: NetworkSpec) -> Network:
+        """Have this network in memory, in place of another.
+
+        Raises:
+            NetworkMissing: Its files aren't there.
+            MemoryError: It can't be loaded.
+        """
         if self._network is None or self._network.spec.file != spec.file:
             self.unload()
+            before, began = resident_bytes(), time.monotonic()
             self._network = Network(spec, threads=self._threads)
+            grown = max(resident_bytes() - before, network_files(spec.file)[1].stat().st_size)
+            self.loaded = LoadedNetwork(spec.file, -(-grown // MIB), round(time.monotonic() - began, 3))
         return self._network
 
     def _enlarge(
@@ -119,6 +146,11 @@ class Upscaler:
             finally:
                 network.rest()
         return enlarged
+
+
+def resident_bytes() -> int:
+    """Memory of this process that is in RAM."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def _enlarge_tile(network: Network, decoded: Decoded, tile: Tile, *, scale: int) -> Pixels:

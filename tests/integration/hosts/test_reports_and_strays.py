@@ -22,6 +22,7 @@ from tests.support.eventually import eventually
 from tests.support.internal_api import InternalApi, order
 from workers import strays
 from workers.reporting import CLEAN_SLATE, Reporter
+from workers.watching import Watch
 from workflows.contracts.hosts import HostReport
 
 
@@ -32,21 +33,29 @@ class OneCpu:
         """The card."""
         return (Card(CARD, "cpu-0", "CPU", 8000, 4000),)
 
+    def ours_mib(self, card_uuid: str) -> int | None:
+        """A stand-in for what its engine has."""
+        return 100 if card_uuid == CARD else None
+
 
 @pytest.fixture
 async def agent(make_desk: MakeDesk, api: InternalApi) -> AsyncIterator[tuple[Reporter, CardDesk]]:
     """A desk that reports, next to a GPU that has no engine yet."""
     desks: dict[str, CardDesk] = {}
+    engines: dict[str, int] = {}
     gpus = NvmlInventory(FakeNvml([FakeCard("GPU-1")]))
+    watches = Watch(OneCpu()), Watch(gpus)
+    looking = [asyncio.create_task(watch.run()) for watch in watches]
     reporter = Reporter(
-        boot_id="boot-1", host_id="host-1", inventories=(OneCpu(), gpus), desks=desks, client=api.client()
+        boot_id="boot-1", host_id="host-1", watches=watches, desks=desks, client=api.client(), engines=engines
     )
     desk = dataclasses.replace(make_desk(Script.SLOW), tell=reporter.tell, owned=asyncio.Event())
     desks[CARD] = desk
     reporting = asyncio.create_task(reporter.run())
     yield reporter, desk
-    reporting.cancel()
-    await asyncio.gather(reporting, return_exceptions=True)
+    for task in (reporting, *looking):
+        task.cancel()
+    await asyncio.gather(reporting, *looking, return_exceptions=True)
 
 
 async def begin(desk: CardDesk) -> "asyncio.Task[object]":
@@ -134,11 +143,13 @@ async def test_a_dead_engine_offers_nothing(make_desk: MakeDesk, api: InternalAp
     dead = FakeEngine([Script.CRASH_ON_SUBMIT])
     await dead.submit(upscale("x", make_desk().folder, width=1, height=1))
     desk = make_desk(engine=dead)
-    reporter = Reporter(boot_id="b", host_id="h", inventories=(OneCpu(),), desks={CARD: desk}, client=api.client())
-    reporting = asyncio.create_task(reporter.run())
+    watch = Watch(OneCpu())
+    reporter = Reporter(boot_id="b", host_id="h", watches=(watch,), desks={CARD: desk}, client=api.client())
+    working = [asyncio.create_task(reporter.run()), asyncio.create_task(watch.run())]
     cpu = (await last(reporter, api)).cards[0]
-    reporting.cancel()
-    await asyncio.gather(reporting, return_exceptions=True)
+    for task in working:
+        task.cancel()
+    await asyncio.gather(*working, return_exceptions=True)
     assert (cpu.engines, cpu.capabilities) == ((), ())
 
 
