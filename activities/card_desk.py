@@ -9,7 +9,7 @@ from typing import Protocol
 from infra.engines.port import Engine, EngineKeeper
 from infra.hosts.client import HostClient
 from infra.hosts.journal import Journal
-from workflows.contracts.hosts import RunMemory, Running
+from workflows.contracts.hosts import RefusedOrder, RunMemory, Running
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +71,7 @@ class CardDesk:
         meter: Of the memory that runs take; None where nobody measures.
         measured: Runs whose memory no report has told yet.
         short_in_row: Runs in a row that were short of memory.
+        refused_order: The last order or permission that was refused here; reports carry it.
         active: Leases whose step is here right now; others with an open entry are nobody's.
     """
 
@@ -87,6 +88,7 @@ class CardDesk:
     meter: RunMeter | None = None
     measured: list[RunMemory] = field(default_factory=list)
     short_in_row: int = 0
+    refused_order: RefusedOrder | None = None
     active: set[tuple[str, int]] = field(default_factory=set)
 
     @property

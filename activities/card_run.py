@@ -15,10 +15,11 @@ from infra import faults
 from infra.engines.port import EngineFailure, OutputSpec, Sighting, Submission
 from infra.engines.states import RunState
 from infra.hosts.client import BytesWrong
-from infra.hosts.journal import Entry, JournalUnwritable, Step
+from infra.hosts.journal import Entry, FenceBehind, JournalUnwritable, Step
+from infra.orders import OrderRefused
 from workflows.contracts.failures import Code, Failure
 from workflows.contracts.generation import RunOrder, RunOutcome
-from workflows.contracts.hosts import Running, StaleLease, Work
+from workflows.contracts.hosts import OrderFault, Running, StaleLease, Work
 from workflows.contracts.media import BlobRef
 from workflows.contracts.states import RunVerdict
 
@@ -107,7 +108,7 @@ class CardRun:
             card_uuid=order.card_uuid,
             lease_id=order.lease_id,
             run_id=f"{order.task_id}-{order.fence}",
-            step=Step.INTENT,
+            step=Step.ASKED,
         )
         try:
             entry, is_known = await asyncio.to_thread(journal.begin, entry)
@@ -116,8 +117,7 @@ class CardRun:
             if self._submitted_before:
                 return None, outcomes.unknown("the journal was lost, and can't be written")
             return None, outcomes.refused_here("The host can't journal the run.", f"journal: {error}")
-        if not is_known:
-            faults.point("run.journaled")
+        if not is_known or entry.step is Step.ASKED:
             return entry, None
         self._deadline_at = entry.deadline_at
         self._engine_had_it = entry.step is Step.SUBMITTED
@@ -200,7 +200,10 @@ class CardRun:
 
     async def _submit(self, entry: Entry) -> Sighting | RunOutcome:
         ahead, self._ahead = self._ahead, None
-        work = await (ahead or card_supply.fetch_order(self._desk, entry))
+        try:
+            work = await (ahead or card_supply.fetch_order(self._desk, entry))
+        except OrderRefused as refusal:
+            return self._refused(entry, refusal)
         if isinstance(work, StaleLease):
             if work.stray:
                 raise card_supply.TryAgain(work.reason)
@@ -208,8 +211,10 @@ class CardRun:
         folder = self._desk.folder / entry.run_id
         try:
             inputs, _ = await asyncio.gather(
-                card_supply.fetch_inputs(self._desk, work, folder), self._set_deadline(entry, work)
+                card_supply.fetch_inputs(self._desk, work, folder), self._intend(entry, work)
             )
+        except FenceBehind as error:
+            return self._refused(entry, OrderRefused(OrderFault.OLD_FENCE, str(error)))
         except (BytesWrong, OSError, JournalUnwritable) as error:
             return outcomes.refused_here(
                 "The host can't hold the run's files.", f"{type(error).__name__}: {error}"
@@ -364,10 +369,19 @@ class CardRun:
             log.error("journal_unwritable", reason=str(error))  # noqa: TRY400 - the reason says it all
             return self._submissions
 
-    async def _set_deadline(self, entry: Entry, work: Work) -> None:
-        if self._deadline_at is None:
-            self._deadline_at = time.time() + work.run_s_max
-            await asyncio.to_thread(self._desk.journal.set_deadline, entry, self._deadline_at)
+    async def _intend(self, entry: Entry, work: Work) -> None:
+        """Journal that the engine is about to get it, now that its order is known to be the API's."""
+        deadline_at = self._deadline_at or time.time() + work.run_s_max
+        await asyncio.to_thread(self._desk.journal.intend, entry, deadline_at=deadline_at)
+        self._deadline_at = deadline_at
+        faults.point("run.journaled")
+
+    def _refused(self, entry: Entry, refusal: OrderRefused) -> RunOutcome:
+        """Nothing is started under this order; what ran before it is over."""
+        card_supply.note_refusal(self._desk, entry, refusal)
+        if self._submissions > 0 or self._engine_had_it:
+            return outcomes.lost(f"order refused: {refusal}")
+        return outcomes.refused_here("The host refused the order.", f"order refused: {refusal}")
 
     def _past_deadline(self) -> bool:
         return self._deadline_at is not None and time.time() > self._deadline_at

@@ -5,14 +5,19 @@ import base64
 import hashlib
 from pathlib import Path
 
+import structlog
+
 from activities import outcomes
 from activities.card_desk import CardDesk
 from infra.engines.port import OutputFile
 from infra.hosts.client import ApiAway, ApiRefused, BytesWrong
 from infra.hosts.journal import Entry
+from infra.orders import OrderRefused
 from workflows.contracts.generation import RunOutcome
-from workflows.contracts.hosts import OrderRequest, StaleLease, UploadRequest, Work
+from workflows.contracts.hosts import OrderRequest, RefusedOrder, StaleLease, UploadRequest, Work
 from workflows.contracts.media import BlobRef
+
+log = structlog.get_logger(__name__)
 
 
 class TryAgain(Exception):
@@ -24,6 +29,7 @@ async def fetch_order(desk: CardDesk, entry: Entry) -> Work | StaleLease:
 
     Raises:
         TryAgain: The API is away.
+        OrderRefused: What came isn't signed for this lease.
     """
     request = OrderRequest(
         task_id=entry.task_id,
@@ -58,6 +64,9 @@ async def prove_ownership(desk: CardDesk, entry: Entry) -> None:
         answer = await desk.client.order(request, within_s=desk.patience.api_s)
     except (ApiAway, ApiRefused) as error:
         raise TryAgain(f"not known whose card it is: {error!r}") from error
+    except OrderRefused as refusal:
+        note_refusal(desk, entry, refusal)
+        raise TryAgain(f"not known whose card it is: {refusal}") from refusal
     if isinstance(answer, StaleLease) and answer.stray:
         raise TryAgain(answer.reason)
 
@@ -102,7 +111,12 @@ async def store_file(desk: CardDesk, entry: Entry, file: OutputFile) -> BlobRef 
     """
     blob = BlobRef(sha256=file.sha256, size=file.size, mime=file.mime)
     request = UploadRequest(
-        task_id=entry.task_id, lease_id=entry.lease_id, fence=entry.fence, file=blob, index=file.index
+        task_id=entry.task_id,
+        lease_id=entry.lease_id,
+        fence=entry.fence,
+        file=blob,
+        index=file.index,
+        card_uuid=entry.card_uuid,
     )
     try:
         grant = await desk.client.grant_upload(request, within_s=desk.patience.api_s)
@@ -112,4 +126,21 @@ async def store_file(desk: CardDesk, entry: Entry, file: OutputFile) -> BlobRef 
             await desk.client.upload(grant.target, blob, file.path, within_s=desk.patience.transfer_s)
     except (ApiAway, ApiRefused) as error:
         raise TryAgain(f"not stored: {error!r}") from error
+    except OrderRefused as refusal:
+        note_refusal(desk, entry, refusal)
+        raise TryAgain(f"not stored: {refusal}") from refusal
     return blob
+
+
+def note_refusal(desk: CardDesk, entry: Entry, refusal: OrderRefused) -> None:
+    """Say in the log, and from now on in the card's reports, that something was refused."""
+    log.error(
+        "order_refused", task_id=entry.task_id, fence=entry.fence, fault=refusal.fault.value, reason=refusal.reason
+    )
+    desk.refused_order = RefusedOrder(
+        fault=refusal.fault,
+        reason=refusal.reason,
+        task_id=entry.task_id,
+        fence=entry.fence,
+        times=desk.refused_order.times + 1 if desk.refused_order else 1,
+    )

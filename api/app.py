@@ -29,6 +29,7 @@ from infra import catalog
 from infra.catalog import Catalog
 from infra.db import Database
 from infra.media.decoder import Decoder
+from infra.orders import OrderSigner
 from infra.receipts import Signer
 from infra.settings import Settings
 from infra.storage.store import BlobStore
@@ -102,12 +103,18 @@ def _parts(settings: Settings, generations: Generations, models_served: Catalog)
         fleet=FleetCache(database),
         followers=Followers(database),
         signer=_signer(settings),
+        orders=_order_signer(settings),
     )
 
 
 def _signer(settings: Settings) -> Signer | None:
     seed = settings.receipt_key.get_secret_value()
     return Signer(seed) if seed else None
+
+
+def _order_signer(settings: Settings) -> OrderSigner | None:
+    seed = settings.order_key.get_secret_value()
+    return OrderSigner(seed) if seed else None
 
 
 @asynccontextmanager

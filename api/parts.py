@@ -16,6 +16,7 @@ from api.uploads.spool import Spool
 from infra.catalog import Catalog
 from infra.db import Database
 from infra.media.decoder import Decoder
+from infra.orders import OrderSigner
 from infra.receipts import Signer
 from infra.settings import Settings
 from infra.storage.store import BlobStore
@@ -41,6 +42,8 @@ class Parts:
     fleet: FleetCache
     signer: Signer | None
     """Of receipts; None where no key was given."""
+    orders: OrderSigner | None
+    """Of what hosts are told to do; None where no key was given, and then they are told nothing."""
 
 
 def parts_of(request: Request) -> Parts:

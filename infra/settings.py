@@ -37,6 +37,9 @@ class Settings(BaseSettings):
         signing_secret: Signs blob addresses; as above.
         host_token: What hosts show at `/internal/v1`; as above.
         receipt_key: Signs receipts: an Ed25519 seed, 32 bytes in URL-safe base64. `holdfast up` makes one.
+        order_key: Signs what hosts are told to do; a seed as above. For the API alone.
+        order_public_keys: By which hosts check it: public halves in URL-safe base64, comma separated; two while keys
+            are changed. Without any a host runs nothing.
         trusted_proxies: Networks of your proxies, comma separated; they are believed about a caller's address.
         session_hours: A session's length.
         legacy_credit_status: True answers 429 in place of 402 for `insufficient_credits`, as an older system did.
@@ -76,6 +79,8 @@ class Settings(BaseSettings):
     signing_secret: SecretStr = SecretStr("")
     host_token: SecretStr = SecretStr("")
     receipt_key: SecretStr = SecretStr("")
+    order_key: SecretStr = SecretStr("")
+    order_public_keys: str = ""
     trusted_proxies: str = ""
     session_hours: Annotated[int, Field(ge=1, le=24 * 30)] = 12
     legacy_credit_status: bool = False
@@ -110,6 +115,11 @@ class Settings(BaseSettings):
     def trusted_networks(self) -> tuple[str, ...]:
         """`trusted_proxies`, one by one."""
         return _listed(self.trusted_proxies)
+
+    @cached_property
+    def order_keys(self) -> tuple[str, ...]:
+        """`order_public_keys`, one by one."""
+        return _listed(self.order_public_keys)
 
     @cached_property
     def public_url(self) -> str:

@@ -28,6 +28,7 @@ from infra.gpu.processes import descends_from
 from infra.hosts.client import HostClient
 from infra.hosts.identity import host_identity
 from infra.hosts.journal import Journal, JournalUnwritable
+from infra.orders import OrderKeys
 from infra.settings import Settings
 from infra.telemetry import configure_logging
 from workers.card import serve_card
@@ -62,7 +63,10 @@ class HostAgent:
             stack.callback(os.close, lock)
             journal = await self._journal(folder / "journal.db")
             stack.callback(journal.close)
-            client = HostClient(self._settings.internal_url, self._settings.host_token.get_secret_value())
+            keys = OrderKeys(self._settings.order_keys)
+            client = HostClient(
+                self._settings.internal_url, self._settings.host_token.get_secret_value(), keys=keys
+            )
             stack.push_async_callback(client.close)
             await self._own_cards(folder, journal, client, stack)
 

@@ -128,9 +128,10 @@ class Reporter:
         probe = await desk.engine.probe() if desk is not None else None
         if probe is not None and probe.pid is not None:
             self._engines[card.uuid] = probe.pid
-        settled_fence, running = 0, None
+        settled_fence, known_fence, running = 0, 0, None
         if desk is not None:
             settled_fence = await asyncio.to_thread(desk.journal.settled_fence, card.uuid)
+            known_fence = await asyncio.to_thread(desk.journal.known_fence, card.uuid)
             running = desk.running or await asyncio.to_thread(_left_open, desk)
         return CardReport(
             card_uuid=card.uuid,
@@ -143,6 +144,8 @@ class Reporter:
             boot_id=self._boot_id,
             running=running,
             settled_fence=CLEAN_SLATE if clean else settled_fence,
+            known_fence=known_fence,
+            refused_order=desk.refused_order if desk is not None else None,
             foreign_mib=card.foreign_mib,
             residents=probe.residents if probe is not None else (),
             telemetry=Telemetry(

@@ -5,10 +5,12 @@ import time
 
 import structlog
 
+from activities import card_supply
 from activities.card_desk import CardDesk
 from infra.engines.states import RunState
 from infra.hosts.client import ApiAway, ApiRefused
 from infra.hosts.journal import Entry, JournalUnwritable
+from infra.orders import OrderRefused
 from workflows.contracts.hosts import OrderRequest, StaleLease
 
 LOOK_EACH_S = 5.0
@@ -63,6 +65,9 @@ async def _nobody_waits(desk: CardDesk, entry: Entry) -> bool:
     try:
         answer = await desk.client.order(request, within_s=ANSWER_WITHIN_S)
     except (ApiAway, ApiRefused):
+        return False
+    except OrderRefused as refusal:
+        card_supply.note_refusal(desk, entry, refusal)
         return False
     return isinstance(answer, StaleLease) and not answer.stray
 

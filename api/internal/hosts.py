@@ -13,6 +13,7 @@ from api.errors import refuse
 from api.internal.token import from_host
 from api.parts import Parts, parts_of
 from infra import leases
+from infra.orders import OrderSigner
 from infra.storage import records, results
 from infra.storage.store import BlobMissingError
 from workflows.contracts.failures import Code
@@ -55,11 +56,13 @@ async def orders(request: Request) -> Response:
     """Exchange a current lease for the work, with fresh addresses of its inputs."""
     message = await _message(request, OrderRequest)
     parts = parts_of(request)
+    signer = _signer(parts)
     async with answer_within(READ), parts.database.single_statement() as tx:
         order = await leases.open_order(tx, message)
     if isinstance(order, StaleLease):
         return _stale(order)
-    return _json(await _work(parts, message, order))
+    work = await _work(parts, message, order)
+    return _json(signer.signed_work(work, message, account_id=order.account_id))
 
 
 @router.post("/uploads")
@@ -67,9 +70,14 @@ async def uploads(request: Request) -> Response:
     """Permission to store one finished file, for the holder of the current fence only."""
     message = await _message(request, UploadRequest)
     parts = parts_of(request)
+    signer = _signer(parts)
     async with answer_within(READ), parts.database.transaction() as tx:
         stale = await leases.check_fence(
-            tx, task_id=message.task_id, lease_id=message.lease_id, fence=message.fence
+            tx,
+            task_id=message.task_id,
+            lease_id=message.lease_id,
+            fence=message.fence,
+            card_uuid=message.card_uuid,
         )
         if stale is not None:
             return _stale(stale)
@@ -87,9 +95,15 @@ async def uploads(request: Request) -> Response:
                 index=message.index,
                 file=message.file,
             )
-    if await parts.store.head(message.file.sha256) == message.file.size:
-        return _json(UploadGrant(target=None))
-    return _json(UploadGrant(target=await parts.store.sign_put(message.file, PUT_S)))
+    is_there = await parts.store.head(message.file.sha256) == message.file.size
+    grant = UploadGrant(target=None if is_there else await parts.store.sign_put(message.file, PUT_S))
+    return _json(signer.signed_grant(grant, message, account_id=account_id))
+
+
+def _signer(parts: Parts) -> OrderSigner:
+    if parts.orders is None:
+        raise refuse(Code.NOT_CONFIGURED, "Orders can't be signed here.")
+    return parts.orders
 
 
 async def _work(parts: Parts, message: OrderRequest, order: GenerationRequest) -> Work:

@@ -8,6 +8,9 @@ select c.uuid, c.label, c.gpu_model, c.engines, c.capabilities, c.vram_total_mib
                     'host', k.host, 'host_id', k.host_id, 'reason', k.reason, 'times', k.times,
                     'age_s', extract(epoch from clock_timestamp() - k.last_at)) order by k.host_id), '[]')
         from card_claim k where k.card_uuid = c.uuid and k.last_at > clock_timestamp() - interval '1 hour') as claims,
+       case when c.refused_order_at > clock_timestamp() - interval '1 hour' then
+           c.refused_order || jsonb_build_object('age_s', extract(epoch from clock_timestamp() - c.refused_order_at))
+       end as refused_order,
        c.lease_id is not null or c.running_task is not null or c.settled_fence < c.fetched_fence as busy,
        extract(epoch from c.free_at - clock_timestamp())::float8 as free_in_s, g.model_id as running_model
 from card c

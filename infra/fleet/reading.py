@@ -6,7 +6,7 @@ from typing import Any
 from infra import metrics
 from infra.db import Reader, load
 from workflows.contracts import timeouts
-from workflows.contracts.hosts import Telemetry
+from workflows.contracts.hosts import RefusedOrder, Telemetry
 from workflows.contracts.message import Message
 
 _QUERIES = load(__package__)
@@ -42,6 +42,12 @@ class ClaimView(Message):
     age_s: float
 
 
+class RefusedOrderView(RefusedOrder):
+    """An order that a card's host refused, and how long ago it said so."""
+
+    age_s: float
+
+
 class CardView(Message):
     """One card.
 
@@ -62,6 +68,7 @@ class CardView(Message):
         running_model: The model that runs on it.
         nonsense: What its host told last and can't be; its other figures are then the last good ones.
         claims: Who else claims it, within the last hour.
+        refused_order: The last order that its host refused, within the last hour.
     """
 
     uuid: str
@@ -80,6 +87,7 @@ class CardView(Message):
     running_model: str | None
     nonsense: str | None = None
     claims: tuple[ClaimView, ...] = ()
+    refused_order: RefusedOrderView | None = None
 
 
 class Workload(Message):

@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import os
 import random
+import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ from urllib.parse import urljoin
 
 import httpx
 
+from infra.orders import OrderKeys
 from workflows.contracts.hosts import (
     HostReport,
     OrderRequest,
@@ -56,14 +58,18 @@ class _Again(Exception):
 class HostClient:
     """One host's client. Calls are tried again, with backoff and jitter, until their deadline."""
 
-    def __init__(self, base_url: str, token: str, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
+    def __init__(
+        self, base_url: str, token: str, *, keys: OrderKeys, transport: httpx.AsyncBaseTransport | None = None
+    ) -> None:
         """Connect lazily.
 
         Args:
             base_url: Of the API, without `/internal/v1`.
             token: The host's bearer token; sent to the internal endpoint and nowhere else.
+            keys: By which orders and permissions are checked before anybody sees them.
             transport: For tests.
         """
+        self._keys = keys
         self._base_url = base_url.rstrip("/") + "/"
         self._authorization = {"authorization": f"Bearer {token}"}
         self._client = httpx.AsyncClient(
@@ -98,15 +104,20 @@ class HostClient:
         Raises:
             ApiAway: No answer within the deadline. The order may have been counted as fetched.
             ApiRefused: The token is wrong.
+            OrderRefused: What came isn't signed for this.
         """
+        asked = request.model_copy(update={"nonce": _nonce()})
 
         async def once() -> Work | StaleLease:
-            response = await self._post("orders", request.model_dump_json())
+            response = await self._post("orders", asked.model_dump_json())
             if response.status_code == httpx.codes.CONFLICT:
                 return StaleLease.model_validate_json(response.content)
             return Work.model_validate_json(response.content)
 
-        return await _persist(once, within_s=within_s)
+        answer = await _persist(once, within_s=within_s)
+        if isinstance(answer, Work):
+            self._keys.check_work(answer, asked)
+        return answer
 
     async def grant_upload(self, request: UploadRequest, *, within_s: float) -> UploadGrant | StaleLease:
         """Ask where one finished file goes; the fence is checked again.
@@ -114,15 +125,20 @@ class HostClient:
         Raises:
             ApiAway: No answer within the deadline.
             ApiRefused: The token is wrong.
+            OrderRefused: What came isn't signed for this.
         """
+        asked = request.model_copy(update={"nonce": _nonce()})
 
         async def once() -> UploadGrant | StaleLease:
-            response = await self._post("uploads", request.model_dump_json())
+            response = await self._post("uploads", asked.model_dump_json())
             if response.status_code == httpx.codes.CONFLICT:
                 return StaleLease.model_validate_json(response.content)
             return UploadGrant.model_validate_json(response.content)
 
-        return await _persist(once, within_s=within_s)
+        answer = await _persist(once, within_s=within_s)
+        if isinstance(answer, UploadGrant):
+            self._keys.check_grant(answer, asked)
+        return answer
 
     async def download(self, source: SignedAddress, blob: BlobRef, path: Path, *, within_s: float) -> None:
         """Fetch a blob to `path`: whole and verified, or not at all.
@@ -183,6 +199,10 @@ class HostClient:
 
     def _absolute(self, address: SignedAddress) -> str:
         return urljoin(self._base_url, address.url)
+
+
+def _nonce() -> str:
+    return secrets.token_hex(16)
 
 
 def _judge(response: httpx.Response) -> None:

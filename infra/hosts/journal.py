@@ -1,7 +1,8 @@
 """What this host has done, in a file that survives its agent: SQLite, each write on the disk before it returns.
 
-The journal's intent precedes every submission, so what it doesn't name was never started here, except when an
-earlier journal was lost: then that is said (`lost_at`) and absence proves nothing about the time before.
+The journal's intent precedes every submission, and a signed order precedes the intent. So what it doesn't name, or
+only as asked for, was never started here, except when an earlier journal was lost: then that is said (`lost_at`)
+and absence proves nothing about the time before.
 """
 
 import re
@@ -34,9 +35,20 @@ class JournalUnwritable(Exception):
     """The disk is full or failing. Nothing may be submitted that isn't journaled first."""
 
 
+class FenceBehind(Exception):
+    """The card was ordered under a higher fence before."""
+
+    def __init__(self, known: int) -> None:
+        """The fence that is known."""
+        super().__init__(f"this host was ordered under the fence {known} of this card before")
+        self.known = known
+
+
 class Step(StrEnum):
     """How far a run is, as far as the journal goes."""
 
+    ASKED = "asked"
+    """Its order was asked for, or evidence of it; nothing was started."""
     INTENT = "intent"
     """About to be started; may or may not have reached the engine."""
     SUBMITTED = "submitted"
@@ -110,31 +122,41 @@ class Journal:
         lost_at = float(str(row[0])) if row else None
         return lost_at if lost_at is not None and time.time() - lost_at < RETENTION_S else None
 
-    def intend(self, entry: Entry) -> Entry:
-        """Record that a run is about to start; the entry as it stands when the lease is known already.
-
-        Raises:
-            JournalUnwritable: Nothing was recorded.
-        """
-        self._write(entry, ("intend", {"lease_id": entry.lease_id, "run_id": entry.run_id}))
-        return self.find(entry.card_uuid, entry.task_id, entry.fence) or entry
-
     def begin(self, entry: Entry) -> tuple[Entry, bool]:
-        """The lease's entry as it stands, and whether it was known; one that wasn't is an intent from here on.
+        """The lease's entry as it stands, and whether it was known; one that wasn't is asked for from here on.
 
         Raises:
             JournalUnwritable: It wasn't known, and nothing was recorded.
         """
         found = self.find(entry.card_uuid, entry.task_id, entry.fence)
-        return (found, True) if found is not None else (self.intend(entry), False)
+        if found is not None:
+            return found, True
+        self._write(entry, ("ask", {"lease_id": entry.lease_id, "run_id": entry.run_id}))
+        return self.find(entry.card_uuid, entry.task_id, entry.fence) or entry, False
 
-    def set_deadline(self, entry: Entry, deadline_at: float) -> None:
-        """Record until when the run may go on.
+    def intend(self, entry: Entry, *, deadline_at: float | None = None) -> Entry:
+        """Record that a run is about to start under a signed order; the entry as it stands.
+
+        Args:
+            entry: The run.
+            deadline_at: Unix seconds until when it may go on.
 
         Raises:
+            FenceBehind: An order of a higher fence came before. Nothing was recorded.
             JournalUnwritable: Nothing was recorded.
         """
-        self._write(entry, ("set_deadline", {"deadline_at": deadline_at}))
+        # Fences rise and are never taken back, so a look before the write sees all that could forbid it.
+        known = self.known_fence(entry.card_uuid)
+        if known > entry.fence:
+            raise FenceBehind(known)
+        values = {"lease_id": entry.lease_id, "run_id": entry.run_id, "deadline_at": deadline_at}
+        self._write(entry, ("intend", values), ("note_fence", {}))
+        return self.find(entry.card_uuid, entry.task_id, entry.fence) or entry
+
+    def known_fence(self, card_uuid: str) -> int:
+        """The highest fence of a signed order to start on the card; 0 at first."""
+        row = self._one("known_fence", card_uuid=card_uuid)
+        return int(str(row[0])) if row else 0
 
     def submitted(self, entry: Entry, *, run_id: str, boot_id: str) -> None:
         """Record that an engine has the run.
@@ -217,8 +239,12 @@ class Journal:
             db = _connect(self.path)
             damage = db.execute(_queries()["check"]).fetchone()[0]
             if damage == "ok":
+                if db.execute(_queries()["knows_no_asking"]).fetchone()[0]:
+                    _take_old_runs(db)
+                    db.execute(_queries()["set_aside"])
                 db.executescript(_text("journal_schema.sql"))
-                _take_old_runs(db)
+                if _take_old_runs(db):
+                    db.executescript(_text("journal_schema.sql"))  # the indexes went with the older table
                 return db
             db.close()
         except sqlite3.DatabaseError as error:
@@ -261,12 +287,14 @@ def _connect(path: Path) -> sqlite3.Connection:
     return db
 
 
-def _take_old_runs(db: sqlite3.Connection) -> None:
-    """Carry the runs of an older file over, all or none."""
-    if db.execute(_queries()["has_old_runs"]).fetchone()[0]:
+def _take_old_runs(db: sqlite3.Connection) -> bool:
+    """Carry the runs of an older file over, all or none; whether there were any."""
+    is_older = bool(db.execute(_queries()["has_old_runs"]).fetchone()[0])
+    if is_older:
         with db:
             for name in ("take_old_runs", "drop_old_runs"):
                 db.execute(_queries()[name])
+    return is_older
 
 
 @cache

@@ -1,12 +1,25 @@
--- name: intend
--- A run is about to start; a lease that is known already stays as it is.
+-- name: ask
+-- A lease is looked into for the first time; one that is known already stays as it is.
 INSERT INTO card_run (task_id, fence, card_uuid, lease_id, run_id, state, changed_at)
-VALUES (:task_id, :fence, :card_uuid, :lease_id, :run_id, 'intent', :now)
+VALUES (:task_id, :fence, :card_uuid, :lease_id, :run_id, 'asked', :now)
 ON CONFLICT DO NOTHING
 
--- name: set_deadline
--- Until when the run may go on.
-UPDATE card_run SET deadline_at = :deadline_at, changed_at = :now WHERE card_uuid = :card_uuid AND task_id = :task_id AND fence = :fence
+-- name: intend
+-- A run is about to start; one that is further stays as it is.
+INSERT INTO card_run (task_id, fence, card_uuid, lease_id, run_id, state, deadline_at, changed_at)
+VALUES (:task_id, :fence, :card_uuid, :lease_id, :run_id, 'intent', :deadline_at, :now)
+ON CONFLICT (card_uuid, task_id, fence) DO UPDATE
+SET state = 'intent', deadline_at = excluded.deadline_at, changed_at = excluded.changed_at
+WHERE card_run.state = 'asked'
+
+-- name: note_fence
+-- The card was ordered under this fence; never back.
+INSERT INTO ordered (card_uuid, fence) VALUES (:card_uuid, :fence)
+ON CONFLICT (card_uuid) DO UPDATE SET fence = max(fence, excluded.fence)
+
+-- name: known_fence
+-- The highest of them.
+SELECT fence FROM ordered WHERE card_uuid = :card_uuid
 
 -- name: submitted
 -- An engine has the run, under this name.
@@ -82,6 +95,14 @@ SELECT card_uuid, task_id, fence, lease_id, run_id, state, boot_id, crashes, dea
 -- name: drop_old_runs
 -- They are taken over.
 DROP TABLE run
+
+-- name: knows_no_asking
+-- Whether the file is of the time when an order was fetched after the intent.
+SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'card_run' AND sql NOT LIKE '%''asked''%'
+
+-- name: set_aside
+-- Its runs are carried over like those of a still older file, into a table that knows more steps.
+ALTER TABLE card_run RENAME TO run
 
 -- name: use_wal
 -- Readers don't wait for writers.

@@ -45,7 +45,11 @@ async def open_order(tx: Tx, request: OrderRequest) -> GenerationRequest | Stale
     return GenerationRequest.model_validate(answer["request"])
 
 
-async def check_fence(reader: Reader, *, task_id: str, lease_id: str, fence: int) -> StaleLease | None:
-    """None when a host may deliver under this lease; otherwise why not."""
-    why = await reader.value(_QUERIES["stale_lease"], task_id=task_id, lease_id=lease_id, fence=fence)
+async def check_fence(
+    reader: Reader, *, task_id: str, lease_id: str, fence: int, card_uuid: str = ""
+) -> StaleLease | None:
+    """None when a host may deliver under this lease, of this card if it names one; otherwise why not."""
+    why = await reader.value(
+        _QUERIES["stale_lease"], task_id=task_id, lease_id=lease_id, fence=fence, card_uuid=card_uuid
+    )
     return None if why is None else StaleLease(reason=why)

@@ -18,14 +18,15 @@ select task_id from generation where task_id = %(task_id)s for no key update
 select holdfast.withdraw_v1(%(task_id)s, %(reason)s)
 
 -- name: report
-select holdfast.take_report_v1(%(report)s::jsonb, %(fresh)s, %(gone)s) as refused
+with taken as materialized (select holdfast.take_report_v1(%(report)s::jsonb, %(fresh)s, %(gone)s) as refused)
+select refused, holdfast.heed_orders_v1(%(report)s::jsonb) from taken
 
 -- name: open_order
 select holdfast.open_order_v1(%(task_id)s, %(lease_id)s::uuid, %(card_uuid)s, %(fence)s, %(boot_id)s,
                               %(attach_only)s) as answer
 
 -- name: stale_lease
-select holdfast.stale_lease_v1(%(task_id)s, %(lease_id)s::uuid, %(fence)s) as why
+select holdfast.stale_lease_v2(%(task_id)s, %(lease_id)s::uuid, %(fence)s, %(card_uuid)s) as why
 
 -- name: cards
 -- Cards as placement sees them, all or those given, each with whose generation has it. Times as unix seconds.

@@ -8,6 +8,7 @@ from infra.local.layout import Layout
 from infra.local.ports import Ports
 from infra.local.postgres import EmbeddedPostgres
 from infra.settings import Settings
+from infra.signatures.keys import public_half
 
 
 class StackNotStartedError(Exception):
@@ -35,9 +36,13 @@ def with_stack(settings: Settings, ports: Ports | None = None) -> Settings:
     if settings.temporal_address is None:
         filled["temporal_address"] = f"127.0.0.1:{ports.temporal}"
         filled["temporal_ui_url"] = settings.temporal_ui_url or f"http://127.0.0.1:{ports.temporal_ui}"
-    for name in ("session_secret", "signing_secret", "host_token", "receipt_key"):
+    for name in ("session_secret", "signing_secret", "host_token", "receipt_key", "order_key"):
         if not getattr(settings, name).get_secret_value():
             filled[name] = SecretStr(kept[name])
+    if not settings.order_public_keys:
+        signs = public_half(settings.order_key.get_secret_value() or kept["order_key"])
+        before = kept.get(secret.ORDER_KEY_BEFORE)
+        filled["order_public_keys"] = f"{signs},{before}" if before else signs
     return settings.model_copy(update=filled)
 
 

@@ -74,6 +74,15 @@ class Signer:
         return self._key.sign(message)
 
 
+def public_half(seed: str) -> str:
+    """Of a seed, as text.
+
+    Raises:
+        ValueError: It is none.
+    """
+    return Signer(seed).public.public_key
+
+
 def encoded(raw: bytes) -> str:
     """URL-safe base64 without padding."""
     return base64.urlsafe_b64encode(raw).decode().rstrip("=")

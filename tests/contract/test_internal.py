@@ -92,7 +92,7 @@ async def test_an_order_is_fetched_run_and_delivered(world: World, user: User) -
     assert world.spooled() == []
 
     again = await world.client.post("/internal/v1/uploads", headers=TOKEN, json=upload.model_dump(mode="json"))
-    assert again.json() == {"target": None}, "bytes that are there need not be sent again"
+    assert again.json()["target"] is None, "bytes that are there need not be sent again"
 
 
 async def test_an_older_fence_neither_starts_nor_delivers(world: World, user: User) -> None:

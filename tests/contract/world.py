@@ -22,7 +22,9 @@ from infra import accounts, fleet, generations, leases, ledger
 from infra.accounts import Role
 from infra.catalog import Catalog
 from infra.db import Database, Query
+from infra.orders import OrderKeys
 from infra.settings import Settings
+from infra.signatures.keys import public_half
 from tests.support.eventually import eventually
 from tests.support.inprocess import InProcessGenerations
 from tests.support.pictures import png
@@ -42,6 +44,8 @@ CARD = "cpu-test-0"
 BOOT = "boot-1"
 HOST_TOKEN = "host-token-of-tests"
 RECEIPT_KEY = "A" * 43
+ORDER_KEY = "b3JkZXJzLW9mLXRlc3RzLWFyZS1zaWduZWQtYnktaXQ"
+ORDER_KEYS = OrderKeys((public_half(ORDER_KEY),))
 """Thirty-two zero bytes."""
 
 
@@ -317,6 +321,7 @@ def settings_for(home: Path, conninfo: str, **changes: object) -> Settings:
             "signing_secret": "signing-secret-of-tests",
             "host_token": HOST_TOKEN,
             "receipt_key": RECEIPT_KEY,
+            "order_key": ORDER_KEY,
             "upload_bytes_max": 2 * 1024 * 1024,
             "sync_wait_s": 3,
             "in_flight_max": 3,

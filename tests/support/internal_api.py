@@ -2,25 +2,31 @@
 
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 import httpx
 
 from infra.hosts.client import HostClient
+from infra.orders import OrderKeys, OrderSigner
 from workflows.contracts.generation import RunOrder
 from workflows.contracts.hosts import (
     ClaimRefused,
+    OrderRequest,
     ReportTaken,
     SignedAddress,
     StaleLease,
     UploadGrant,
+    UploadRequest,
     Work,
     WorkInput,
 )
 from workflows.contracts.media import BlobRef, InputImage, MediaContract
 
 TOKEN = "host-token"
+SIGNER = OrderSigner("c2lnbnMtd2hhdC1ob3N0cy1hcmUtdG9sZC10by1kby4")
+OTHER_SIGNER = OrderSigner("c29tZWJvZHktZWxzZS13aG8taXNudC1oZWFyZC4uLi4")
 
 
 @dataclass
@@ -41,6 +47,8 @@ class InternalApi:
         serve: Bytes served in place of the picture.
         orders: Order requests taken, as sent.
         reports: Reports taken, as sent.
+        signer: Signs orders and permissions; None leaves them unsigned.
+        tamper: Changes an order or a permission on its way, after it was signed.
         stored: What was uploaded, by digest.
         uploads: PUTs taken.
     """
@@ -57,6 +65,8 @@ class InternalApi:
     stale_uploads: str | None = None
     fail_next: int = 0
     serve: bytes | None = None
+    signer: OrderSigner | None = SIGNER
+    tamper: Callable[[Work | UploadGrant], Work | UploadGrant] | None = None
     orders: list[dict[str, object]] = field(default_factory=list)
     reports: list[dict[str, object]] = field(default_factory=list)
     stored: dict[str, bytes] = field(default_factory=dict)
@@ -64,7 +74,9 @@ class InternalApi:
 
     def client(self) -> HostClient:
         """A host's client of this."""
-        return HostClient("http://api", TOKEN, transport=httpx.MockTransport(self.handle))
+        return HostClient(
+            "http://api", TOKEN, keys=OrderKeys((SIGNER.public_key,)), transport=httpx.MockTransport(self.handle)
+        )
 
     def handle(self, request: httpx.Request) -> httpx.Response:
         """Answer one request."""
@@ -116,7 +128,12 @@ class InternalApi:
             * self.asked,
             run_s_max=self.run_s_max,
         )
-        return httpx.Response(200, text=work.model_dump_json())
+        if self.signer is not None:
+            work = self.signer.signed_work(work, OrderRequest.model_validate(body), account_id="acc-a")
+        return self._sent(work)
+
+    def _sent(self, answer: Work | UploadGrant) -> httpx.Response:
+        return httpx.Response(200, text=(self.tamper(answer) if self.tamper else answer).model_dump_json())
 
     def _grant(self, body: dict[str, object]) -> httpx.Response:
         reason = self.stale or self.stale_uploads
@@ -124,7 +141,10 @@ class InternalApi:
             return _stale(reason)
         file = BlobRef.model_validate(body["file"])
         target = None if file.sha256 in self.stored else _address(file.sha256, "PUT")
-        return httpx.Response(200, text=UploadGrant(target=target).model_dump_json())
+        grant = UploadGrant(target=target)
+        if self.signer is not None:
+            grant = self.signer.signed_grant(grant, UploadRequest.model_validate(body), account_id="acc-a")
+        return self._sent(grant)
 
     def _blob(self, request: httpx.Request, sha256: str) -> httpx.Response:
         assert "authorization" not in request.headers, "the host's token goes to the internal endpoint only"

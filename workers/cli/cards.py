@@ -54,6 +54,12 @@ def list_cards(*, as_json: AsJson = False) -> None:
     for card in seen.cards:
         if card.nonsense:
             results.print(f"{card.label}: told what can't be: {card.nonsense}")
+        if card.refused_order:
+            refused = card.refused_order
+            results.print(
+                f"{card.label}: its host refused {refused.times} orders, the last {refused.age_s:.0f} s ago, of "
+                f"{refused.task_id} (fence {refused.fence}): {refused.fault.value}, {refused.reason}"
+            )
         for claim in card.claims:
             results.print(
                 f"{card.label}: host {claim.host} ({claim.host_id[:8]}) claims it too, refused {claim.times} "

@@ -26,7 +26,7 @@ STOP_ORDER = ("api", "hostagent", "orchestrator", "media", "temporal", "postgres
 WORKER_STOP_S = 40.0
 """Longer than any worker's own drain, so that force is for the stuck only."""
 _ASK_S = 1.0
-_RECEIPT_KEY = "HOLDFAST_RECEIPT_KEY"
+_SIGNING_KEYS = ("HOLDFAST_RECEIPT_KEY", "HOLDFAST_ORDER_KEY")
 _EVERYWHERE = ("", "0.0.0.0", "::")  # noqa: S104 - recognised, not bound
 _ARENAS = "2"
 """glibc gives each thread an arena of its own; two keep a Python process of ours about 30 MiB smaller."""
@@ -61,7 +61,8 @@ def worker(name: str, settings: Settings) -> PartSpec:
     environment = {key: value for key, value in os.environ.items() if not key.startswith("HOLDFAST_")}
     environment |= as_environment(settings)
     if name != "api":
-        environment.pop(_RECEIPT_KEY, None)  # who signs receipts is one process
+        for key in _SIGNING_KEYS:
+            environment.pop(key, None)  # who signs receipts and orders is one process
     environment |= {"MALLOC_ARENA_MAX": _ARENAS, "PYTHONSAFEPATH": "1", "PYTHONUNBUFFERED": "1"}
     listens = "127.0.0.1" if settings.api_host in _EVERYWHERE else settings.api_host
     answers = _lives(f"http://{listens}:{settings.api_port}/live") if name == "api" else _at_once

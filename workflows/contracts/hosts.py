@@ -4,6 +4,8 @@ A host holds no database credentials. It reaches Temporal, the object store by s
 addresses, and `/internal/v1` of the API with its host token.
 """
 
+from enum import StrEnum
+
 from pydantic import AwareDatetime
 
 from workflows.contracts.generation import Parameter
@@ -72,6 +74,33 @@ class RunMemory(Message):
     out_of_memory: bool
 
 
+class OrderFault(StrEnum):
+    """Why a host acts on nothing of what it received."""
+
+    UNSIGNED = "unsigned"
+    UNKNOWN_KEY = "unknown_key"
+    """Signed by a key that this host wasn't given."""
+    ALTERED = "altered"
+    """Other than it was when it was signed."""
+    ANOTHER_CARD = "another_card"
+    NOT_ASKED_FOR = "not_asked_for"
+    """Signed for another lease, purpose or question than this host's."""
+    EXPIRED = "expired"
+    OLD_FENCE = "old_fence"
+    """Below a fence under which this card was ordered before."""
+
+
+class RefusedOrder(Message):
+    """The last order of a card that its host refused; told with each report, for operators."""
+
+    fault: OrderFault
+    reason: str
+    task_id: str
+    fence: int
+    times: int = 1
+    """Since the agent started."""
+
+
 class CardReport(Message):
     """One card, as seen by its host.
 
@@ -90,6 +119,9 @@ class CardReport(Message):
         residents: What is loaded, in the order of last use, oldest first.
         telemetry: How it fares.
         measured: Memory of runs that are over, each until a report with it was taken.
+        known_fence: The highest fence under which it was ordered; the database never falls behind it, not even when
+            an older copy was restored.
+        refused_order: The last order that was refused here.
     """
 
     card_uuid: str
@@ -106,6 +138,8 @@ class CardReport(Message):
     residents: tuple[Loaded, ...] = ()
     telemetry: Telemetry = Telemetry()
     measured: tuple[RunMemory, ...] = ()
+    known_fence: int = 0
+    refused_order: RefusedOrder | None = None
 
 
 class HostReport(Message):
@@ -135,8 +169,57 @@ class ReportTaken(Message):
     refused: tuple[ClaimRefused, ...] = ()
 
 
+class Purpose(StrEnum):
+    """What a warrant is for."""
+
+    START = "start"
+    LOOK = "look"
+    """To find a run and follow it; nothing is started under it."""
+    UPLOAD = "upload"
+
+
+class Warrant(Message):
+    """What the API signs (Ed25519) and a host acts on; see `infra.orders`.
+
+    Attributes:
+        purpose: What may be done.
+        owner: SHA-256 of account and task: whoever knows both can prove whose work it was.
+        task_id: The generation.
+        card_uuid: The card that may do it.
+        lease_id: Its lease.
+        fence: The lease's.
+        nonce: Of the request that it answers.
+        expires_at: Unix seconds.
+        digest: SHA-256 of the work, or of the file and where it goes.
+        key_id: Of the key that signed.
+        signature: 64 bytes in URL-safe base64.
+    """
+
+    purpose: Purpose
+    owner: str
+    task_id: str
+    card_uuid: str
+    lease_id: str
+    fence: int
+    nonce: str
+    expires_at: int
+    digest: str
+    key_id: str
+    signature: str = ""
+
+
 class OrderRequest(Message):
-    """`POST /internal/v1/orders`: exchange a lease for the work itself."""
+    """`POST /internal/v1/orders`: exchange a lease for the work itself.
+
+    Attributes:
+        task_id: The generation.
+        lease_id: The lease.
+        card_uuid: The card.
+        fence: The lease's.
+        boot_id: Of the agent that asks.
+        attach_only: True to look for the run alone.
+        nonce: New with each question; the answer repeats it under its signature.
+    """
 
     task_id: str
     lease_id: str
@@ -144,6 +227,7 @@ class OrderRequest(Message):
     fence: int
     boot_id: str
     attach_only: bool = False
+    nonce: str = ""
 
 
 class SignedAddress(Message):
@@ -177,6 +261,8 @@ class Work(Message):
     inputs: tuple[WorkInput, ...]
     outputs: tuple[MediaContract, ...]
     run_s_max: int
+    warrant: Warrant | None = None
+    """Without a good one nothing is run."""
 
 
 class StaleLease(Message):
@@ -196,9 +282,14 @@ class UploadRequest(Message):
     file: BlobRef
     index: int | None = None
     """The output's place among those asked for; its grant is evidence if the host never comes back."""
+    card_uuid: str = ""
+    nonce: str = ""
+    """As of an order."""
 
 
 class UploadGrant(Message):
     """Where to PUT the bytes; None when the store has them already."""
 
     target: SignedAddress | None
+    warrant: Warrant | None = None
+    """Without a good one nothing is stored."""

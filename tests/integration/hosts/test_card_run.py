@@ -13,7 +13,7 @@ from activities.card_supply import TryAgain
 from infra.engines.fake.engine import FakeEngine
 from infra.engines.fake.script import Script
 from infra.engines.states import RunState
-from infra.hosts.journal import JournalUnwritable
+from infra.hosts.journal import JournalUnwritable, Step
 from tests.integration.hosts.conftest import CARD, MakeDesk
 from tests.support.engines import upscale
 from tests.support.eventually import eventually
@@ -69,33 +69,36 @@ async def test_a_repeated_step_gets_the_same_answer_and_runs_nothing(
     assert (engine_of(desk).submitted, api.uploads, len(api.orders)) == (1, 1, 1)
 
 
-async def test_the_intent_is_journaled_before_the_order_is_fetched(make_desk: MakeDesk, api: InternalApi) -> None:
+async def test_the_lease_is_journaled_before_its_order_is_fetched(make_desk: MakeDesk, api: InternalApi) -> None:
+    """The fetch counts at the API; its card would stay taken for good if its host forgot that it had asked."""
     desk = make_desk()
     api.away = True
     with pytest.raises(TryAgain):
         await run(desk)
     entry = desk.journal.find(CARD, "gen_a", 1)
     assert entry is not None
+    assert entry.step is Step.ASKED
     assert desk.journal.settled_fence(CARD) == 0
     assert engine_of(desk).submitted == 0
     api.away = False
     assert (await run(desk)).verdict is RunVerdict.FINISHED
 
 
+@pytest.mark.parametrize(("write", "orders"), [("begin", 0), ("intend", 1)])
 async def test_a_journal_that_cant_be_written_refuses_before_anything_runs(
-    make_desk: MakeDesk, api: InternalApi, monkeypatch: pytest.MonkeyPatch
+    make_desk: MakeDesk, api: InternalApi, monkeypatch: pytest.MonkeyPatch, write: str, orders: int
 ) -> None:
     desk = make_desk()
 
-    def full(*_: object) -> None:
+    def full(*_: object, **__: object) -> None:
         raise JournalUnwritable("full")
 
-    monkeypatch.setattr(desk.journal, "intend", full)
+    monkeypatch.setattr(desk.journal, write, full)
     outcome = await run(desk)
     assert (outcome.verdict, outcome.may_have_run) == (RunVerdict.FAILED, False)
     assert outcome.failure is not None
     assert outcome.failure.code is Code.SERVICE_UNAVAILABLE
-    assert (api.orders, engine_of(desk).submitted) == ([], 0)
+    assert (len(api.orders), engine_of(desk).submitted) == (orders, 0)
 
 
 async def test_an_agent_that_dies_leaves_a_run_that_the_next_one_attaches_to(

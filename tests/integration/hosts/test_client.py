@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from infra.hosts.client import ApiAway, ApiRefused, BytesWrong, HostClient
-from tests.support.internal_api import InternalApi
+from infra.orders import OrderKeys
+from tests.support.internal_api import SIGNER, InternalApi
 from tests.support.pictures import png
 from workflows.contracts.hosts import HostReport, OrderRequest, SignedAddress, StaleLease, UploadRequest, Work
 from workflows.contracts.media import BlobRef
@@ -59,7 +60,8 @@ async def test_an_api_that_stays_away_is_given_up_on_in_time(api: InternalApi) -
 
 
 async def test_a_wrong_token_isnt_tried_again(api: InternalApi) -> None:
-    client = HostClient("http://api", "wrong", transport=api.client()._client._transport)
+    keys = OrderKeys((SIGNER.public_key,))
+    client = HostClient("http://api", "wrong", keys=keys, transport=api.client()._client._transport)
     with pytest.raises(ApiRefused):
         await client.order(ASK, within_s=10)
     assert api.orders == []

@@ -23,7 +23,7 @@ from infra.engines.native.identity import holder
 from infra.engines.native.process import stop_engines
 from infra.gpu.cpu import CpuInventory
 from tests.support.eventually import eventually
-from tests.support.internal_api import TOKEN, InternalApi, order
+from tests.support.internal_api import SIGNER, TOKEN, InternalApi, order
 from tests.support.pictures import png
 from workers.reporting import CLEAN_SLATE
 from workflows.contracts import ids, timeouts
@@ -100,6 +100,7 @@ class Host:
             "HOLDFAST_TEMPORAL_ADDRESS": self._temporal.service_client.config.target_host,
             "HOLDFAST_API_INTERNAL_URL": self._address,
             "HOLDFAST_HOST_TOKEN": TOKEN,
+            "HOLDFAST_ORDER_PUBLIC_KEYS": SIGNER.public_key,
             "HOLDFAST_CPU_THREADS": "1",
             "HOLDFAST_CPU_CARDS": str(cpu_cards),
         }

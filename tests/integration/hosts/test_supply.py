@@ -18,7 +18,7 @@ from tests.support.internal_api import InternalApi
 from workflows.contracts.hosts import Work
 from workflows.contracts.states import RunVerdict
 
-LEASE = Entry("gen_a", 1, CARD, "lease-1", "gen_a-1", Step.INTENT)
+LEASE = Entry("gen_a", 1, CARD, "lease-1", "gen_a-1", Step.ASKED)
 
 
 async def work_with(desk: CardDesk, inline: bytes) -> Work:

@@ -26,7 +26,7 @@ from infra.hosts.client import HostClient
 from infra.hosts.journal import Journal
 from infra.temporal import generations
 from infra.temporal.deployment import build_id, promote
-from tests.contract.world import HOST_TOKEN, serve, settings_for
+from tests.contract.world import HOST_TOKEN, ORDER_KEYS, serve, settings_for
 from tests.flows.server import start_server
 from tests.support.catalogs import VARIANTS, with_variants
 from tests.support.generations import Ways, report
@@ -119,7 +119,7 @@ async def line(database: Database, conninfo: str, tmp_path: Path, ways: Ways) ->
         journal, engine, owned = Journal(tmp_path / "journal.db"), FakeEngine(), asyncio.Event()
         stack.callback(journal.close)
 
-        host = HostClient(API, HOST_TOKEN, transport=Nearby(address))
+        host = HostClient(API, HOST_TOKEN, keys=ORDER_KEYS, transport=Nearby(address))
         stack.push_async_callback(host.close)
 
         async def tell() -> None:

@@ -20,7 +20,7 @@ DONE = RunOutcome(verdict=RunVerdict.FINISHED, engine_s=1.5, evidence="done")
 
 def lease(fence: int, *, task: str = "gen_a") -> Entry:
     """A lease of the card, about to run."""
-    return Entry(task, fence, CARD, f"lease-{fence}", f"{task}-{fence}", Step.INTENT)
+    return Entry(task, fence, CARD, f"lease-{fence}", f"{task}-{fence}", Step.ASKED)
 
 
 def fill(journal: Journal) -> None:
@@ -42,10 +42,11 @@ def journal(path: Path) -> Iterator[Journal]:
 
 
 def test_a_run_goes_from_intent_to_closed(journal: Journal) -> None:
-    entry = journal.intend(lease(3))
+    asked, is_known = journal.begin(lease(3))
+    assert (asked.step, is_known) == (Step.ASKED, False)
+    entry = journal.intend(asked, deadline_at=12.5)
     assert entry.step is Step.INTENT
     journal.submitted(entry, run_id="other", boot_id="boot")
-    journal.set_deadline(entry, 12.5)
     found = journal.find(CARD, "gen_a", 3)
     assert found is not None
     assert (found.step, found.run_id, found.boot_id, found.deadline_at) == (Step.SUBMITTED, "other", "boot", 12.5)
