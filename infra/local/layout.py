@@ -12,7 +12,7 @@ SOCKET_FOLDER_MAX = 85
 ROOTS_STATE = Path("/var/lib/holdfast")
 """For a stack run by root whose home the unprivileged database user can't reach."""
 OWN = re.compile(
-    r"(demo|engines|faults|host|logs|media|postgres|run|secrets|spool|store|temporal)([.-].*)?", re.DOTALL
+    r"(demo|drills|engines|faults|host|logs|media|postgres|run|secrets|spool|store|temporal)([.-].*)?", re.DOTALL
 )
 """What parts make right under a home, with their variants as `media-x1` and `store.replaced`."""
 SHORT = Path("/tmp")  # noqa: S108 - the folder made in it is checked to be ours

@@ -8,7 +8,7 @@ from infra.db import Database
 from workers.bench.pictures import picture
 from workers.bench.visitor import visitor
 from workers.cli.report import Figure
-from workers.drill.cases import Case
+from workers.drill.cases import POINTS, Case
 from workers.drill.kill import Ending, KillDrill
 from workers.drill.stack import temporary_stack
 
@@ -22,7 +22,7 @@ async def prepared(tell: Callable[[str], None], *, keep: bool = False) -> AsyncI
     """A stack of its own with an account, and the undisturbed run done."""
     # The database is taken away on purpose; its pool would tell each time.
     logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)
-    async with temporary_stack(tell, keep=keep) as settings:
+    async with temporary_stack(tell, keep=keep, points=POINTS) as settings:
         database = Database.from_settings(settings, application="drill")
         async with database, visitor(database, settings.public_url, credits=CREDITS, purpose="drill") as guest:
             drill = KillDrill(home=settings.home, database=database, visitor=guest, image=picture(SIDE, SIDE))

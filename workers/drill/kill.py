@@ -8,11 +8,11 @@ from typing import Any
 
 import httpx
 
-from infra import ledger
 from infra.db import Database, DatabaseTrouble, load
 from workers.bench.awaiting import eventually
 from workers.bench.visitor import UnexpectedAnswer, Visitor
 from workers.cli.report import Figure
+from workers.drill.audit import breaches
 from workers.drill.cases import POINTS, Case, Moment, Victim
 from workers.drill.gates import gate
 from workers.drill.processes import NotRunning, kill, pid_of
@@ -22,8 +22,6 @@ _QUERIES = load(__package__)
 END_S = 150
 """A killed step without beats is tried again after its own limit, 120 s at most; the rest is margin."""
 WHOLE_S = 60
-AUDIT_S = 30
-"""Messages in the outbox and reports of cards are a few seconds behind what they tell of."""
 _TROUBLES = (httpx.HTTPError, UnexpectedAnswer, DatabaseTrouble)
 
 
@@ -139,7 +137,7 @@ class KillDrill:
         if completed:
             digest = await eventually(lambda: self._digest(task_id), within_s=WHOLE_S, despite=_TROUBLES)
             picture = "right" if digest == self._expected else "wrong"
-        breaches = await self._breaches()
+        broken = await breaches(self._database)
         right = (picture == "right" and credit_status == "settled") or (
             not completed and credit_status == "released"
         )
@@ -148,34 +146,17 @@ class KillDrill:
             right, note = False, "the point was never passed"
         return Ending(
             case.name,
-            ok=right and not breaches,
+            ok=right and not broken,
             seconds=seconds,
             status=str(task["status"]),
             credit_status=credit_status,
             picture=picture,
-            breaches=breaches,
+            breaches=broken,
             note=note,
         )
 
     async def _digest(self, task_id: str) -> str:
         return hashlib.sha256(await self._visitor.fetch(task_id)).hexdigest()
-
-    async def _breaches(self) -> tuple[str, ...]:
-        """What the audit finds broken, after it had time to catch up."""
-        found: tuple[str, ...] = ("the audit never answered",)
-
-        async def clean() -> bool:
-            nonlocal found
-            async with self._database.read() as reader:
-                findings = await ledger.audit(reader)
-            found = tuple(f"{one.name} = {one.value} {one.detail}".strip() for one in findings if not one.ok)
-            return not found
-
-        try:
-            await eventually(clean, within_s=AUDIT_S, each_s=0.5, despite=(DatabaseTrouble,))
-        except TimeoutError:
-            return found
-        return ()
 
     async def _whole(self) -> None:
         """Wait until every part is up and a card takes work; all points are disarmed."""

@@ -4,14 +4,13 @@ import asyncio
 import shutil
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from infra.local.layout import Layout
 from infra.local.stack import as_environment, with_stack
 from infra.settings import Settings
-from workers.drill.cases import POINTS
 
 WORDS_MAX = 2_000
 UP_S = 180
@@ -25,16 +24,18 @@ class StackFailed(Exception):
 
 
 @asynccontextmanager
-async def temporary_stack(tell: Callable[[str], None], *, keep: bool = False) -> AsyncIterator[Settings]:
+async def temporary_stack(
+    tell: Callable[[str], None], *, keep: bool = False, points: Sequence[str] = ()
+) -> AsyncIterator[Settings]:
     """Bring a stack up in a new folder and take it down again; the settings name where its parts are.
 
-    With `keep` it is left running, to be looked at.
+    With `keep` it is left running, to be looked at. Processes that pass one of `points` kill themselves, once.
 
     Raises:
         StackFailed: It did not come up.
     """
     home = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="holdfast-drill-"))
-    settings = _own(home)
+    settings = _own(home, points)
     try:
         tell(f"bringing up a stack in {home}")
         await _holdfast(settings, "up", "--detach")
@@ -50,10 +51,10 @@ async def temporary_stack(tell: Callable[[str], None], *, keep: bool = False) ->
                 await asyncio.to_thread(_remove, settings)
 
 
-def _own(home: Path) -> Settings:
+def _own(home: Path, points: Sequence[str]) -> Settings:
     nowhere = dict.fromkeys(_ELSEWHERE)
     return Settings(
-        home=home, api_port=0, api_public_url=None, api_internal_url=None, fault_points=",".join(POINTS), **nowhere
+        home=home, api_port=0, api_public_url=None, api_internal_url=None, fault_points=",".join(points), **nowhere
     )
 
 
