@@ -1,6 +1,6 @@
 """The part of `pynvml` that is used, under its own names; `pynvml` and `FakeNvml` both have it."""
 
-# ruff: noqa: N802 - the names are NVML's
+# ruff: noqa: N802, N803 - the names are NVML's
 
 from typing import Any, Protocol
 
@@ -49,15 +49,15 @@ class Nvml(Protocol):
         ...
 
     # The next three name their parameters as `pynvml` does.
-    def nvmlDeviceGetTotalEccErrors(self, handle: Any, errorType: int, counterType: int) -> int:  # noqa: N803
+    def nvmlDeviceGetTotalEccErrors(self, handle: Any, errorType: int, counterType: int) -> int:
         """Memory errors: type 1 is uncorrected; counter 0 is since the driver was loaded."""
         ...
 
-    def nvmlDeviceRegisterEvents(self, handle: Any, eventTypes: int, eventSet: Any) -> None:  # noqa: N803
+    def nvmlDeviceRegisterEvents(self, handle: Any, eventTypes: int, eventSet: Any) -> None:
         """From now on put these events of the card into the set."""
         ...
 
-    def nvmlEventSetWait_v2(self, eventSet: Any, timeoutms: int) -> Any:  # noqa: N803
+    def nvmlEventSetWait_v2(self, eventSet: Any, timeoutms: int) -> Any:
         """The next event: `device`, `eventType`, `eventData`. Fails with a time-out when none came."""
         ...
 
@@ -77,6 +77,6 @@ class Nvml(Protocol):
         """An empty set of events."""
         ...
 
-    def nvmlEventSetFree(self, eventSet: Any) -> None:  # noqa: N803 - as above
+    def nvmlEventSetFree(self, eventSet: Any) -> None:
         """Give a set back."""
         ...

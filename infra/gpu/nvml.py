@@ -1,6 +1,7 @@
 """GPUs through NVML."""
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, TypeVar
 
 import pynvml
@@ -130,14 +131,10 @@ class NvmlInventory:
         if events is None:
             return None
         for index in range(_told(nvml.nvmlDeviceGetCount) or 0):
-            handle = _told(lambda index=index: nvml.nvmlDeviceGetHandleByIndex(index))  # type: ignore[misc]
-            supported = _told(lambda handle=handle: nvml.nvmlDeviceGetSupportedEventTypes(handle))  # type: ignore[misc]
+            handle = _told(partial(nvml.nvmlDeviceGetHandleByIndex, index))
+            supported = _told(partial(nvml.nvmlDeviceGetSupportedEventTypes, handle))
             if (supported or 0) & pynvml.nvmlEventTypeXidCriticalError:
-                _told(
-                    lambda handle=handle: nvml.nvmlDeviceRegisterEvents(  # type: ignore[misc]
-                        handle, pynvml.nvmlEventTypeXidCriticalError, events
-                    )
-                )
+                _told(partial(nvml.nvmlDeviceRegisterEvents, handle, pynvml.nvmlEventTypeXidCriticalError, events))
         return events
 
     def _read_events(self) -> None:
@@ -146,7 +143,7 @@ class NvmlInventory:
             event = _told(lambda: self._nvml.nvmlEventSetWait_v2(self._events, 0))
             if event is None:
                 return
-            uuid = _told(lambda event=event: self._nvml.nvmlDeviceGetUUID(event.device))  # type: ignore[misc]
+            uuid = _told(partial(self._nvml.nvmlDeviceGetUUID, event.device))
             log.error("card_fault", card=uuid, xid=event.eventData)
             if uuid is not None:
                 self._xids[uuid] = int(event.eventData)

@@ -74,7 +74,7 @@ async def test_what_cant_be_or_is_none_of_the_cards_runs_costs_only_itself(
     ways: Ways, database: Database, wrong: dict[str, object]
 ) -> None:
     asked, lease = await placed(ways)
-    said = took(**{"task_id": asked.task_id, "fence": lease.fence} | wrong)  # type: ignore[arg-type]
+    said = took(**{"task_id": asked.task_id, "fence": lease.fence} | wrong)  # type: ignore[arg-type]  # one field of any type
     await ways.report(measured=(said, took(asked.task_id, lease.fence)), vram_total_mib=777)
     assert [one.peak_mib for one in await observed(database)] == [900]
     async with database.read() as reader:
