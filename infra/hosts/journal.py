@@ -149,7 +149,11 @@ class Journal:
         known = self.known_fence(entry.card_uuid)
         if known > entry.fence:
             raise FenceBehind(known)
-        values = {"lease_id": entry.lease_id, "run_id": entry.run_id, "deadline_at": deadline_at}
+        values: dict[str, object] = {
+            "lease_id": entry.lease_id,
+            "run_id": entry.run_id,
+            "deadline_at": deadline_at,
+        }
         self._write(entry, ("intend", values), ("note_fence", {}))
         return self.find(entry.card_uuid, entry.task_id, entry.fence) or entry
 

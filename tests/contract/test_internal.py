@@ -1,18 +1,22 @@
 """What hosts reach: reports, orders, uploads, blobs by signed address."""
 
 import base64
+import dataclasses
 import hashlib
 from pathlib import Path
 
 import pytest
 
+from api.internal import hosts
 from infra import leases
-from tests.contract.world import BOOT, CARD, HOST_TOKEN, User, World
+from infra.orders import OrderRefused, owner_of
+from tests.contract.world import BOOT, CARD, HOST_TOKEN, ORDER_KEYS, User, World
 from tests.support.pictures import png
 from workflows.contracts import generation as g
 from workflows.contracts.failures import Failure
-from workflows.contracts.hosts import CardReport, HostReport, OrderRequest, UploadRequest, Work
+from workflows.contracts.hosts import CardReport, HostReport, OrderRequest, UploadGrant, UploadRequest, Work
 from workflows.contracts.media import BlobRef
+from workflows.contracts.message import Message
 from workflows.domain.placement.fleet import Given
 from workflows.domain.plan import ImageFacts
 
@@ -93,6 +97,48 @@ async def test_an_order_is_fetched_run_and_delivered(world: World, user: User) -
 
     again = await world.client.post("/internal/v1/uploads", headers=TOKEN, json=upload.model_dump(mode="json"))
     assert again.json()["target"] is None, "bytes that are there need not be sent again"
+
+
+async def test_what_a_host_gets_is_signed_for_just_its_question(world: World, user: User) -> None:
+    order = (await placed(world, user)).model_copy(update={"nonce": "n-1"})
+    look = order.model_copy(update={"nonce": "n-2", "attach_only": True})
+    upload = UploadRequest(
+        task_id=order.task_id,
+        lease_id=order.lease_id,
+        fence=order.fence,
+        file=BLOB,
+        card_uuid=CARD,
+        nonce="n-3",
+    )
+    for request in (order, look):
+        work = Work.model_validate(await _answer(world, "orders", request))
+        ORDER_KEYS.check_work(work, request)
+        assert work.warrant is not None
+        assert work.warrant.owner == owner_of(user.account_id, order.task_id)
+    with pytest.raises(OrderRefused):
+        ORDER_KEYS.check_work(work, order)
+    ORDER_KEYS.check_grant(UploadGrant.model_validate(await _answer(world, "uploads", upload)), upload)
+    elsewhere = upload.model_copy(update={"card_uuid": "another card"})
+    answer = await world.client.post("/internal/v1/uploads", headers=TOKEN, json=elsewhere.model_dump(mode="json"))
+    assert answer.status_code == 409
+
+
+async def test_without_a_key_hosts_are_told_nothing(
+    world: World, user: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order = await placed(world, user)
+    unsigned = dataclasses.replace(world.parts, orders=None)
+    monkeypatch.setattr(hosts, "parts_of", lambda _: unsigned)
+    answer = await world.client.post("/internal/v1/orders", headers=TOKEN, json=order.model_dump(mode="json"))
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "not_configured")
+    monkeypatch.undo()
+    assert await _answer(world, "orders", order), "nor was its lease used up"
+
+
+async def _answer(world: World, path: str, message: Message) -> object:
+    answer = await world.client.post(f"/internal/v1/{path}", headers=TOKEN, json=message.model_dump(mode="json"))
+    assert answer.status_code == 200, answer.text
+    return answer.json()
 
 
 async def test_an_older_fence_neither_starts_nor_delivers(world: World, user: User) -> None:

@@ -114,7 +114,7 @@ class InternalApi:
             capability="image_upscale",
             mode="fast",
             parameters={"scale": 2},
-            inputs=(WorkInput(image=self._image(), source=_address(self._image().blob.sha256, "GET")),),
+            inputs=(WorkInput(image=self._image(), source=picture_address(self._image().blob.sha256, "GET")),),
             outputs=(
                 MediaContract(
                     role="image",
@@ -140,7 +140,7 @@ class InternalApi:
         if reason is not None:
             return _stale(reason)
         file = BlobRef.model_validate(body["file"])
-        target = None if file.sha256 in self.stored else _address(file.sha256, "PUT")
+        target = None if file.sha256 in self.stored else picture_address(file.sha256, "PUT")
         grant = UploadGrant(target=target)
         if self.signer is not None:
             grant = self.signer.signed_grant(grant, UploadRequest.model_validate(body), account_id="acc-a")
@@ -167,7 +167,8 @@ def order(fence: int = 1, *, task: str = "gen_a", card: str = "cpu-test-0", atta
     return RunOrder(task_id=task, lease_id=f"lease-{fence}", card_uuid=card, fence=fence, attach_only=attach_only)
 
 
-def _address(sha256: str, method: str) -> SignedAddress:
+def picture_address(sha256: str, method: str) -> SignedAddress:
+    """A signed address of it, as far as a host can tell."""
     return SignedAddress(
         url=f"/internal/v1/blobs/{sha256}?signature=x",
         method=method,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from infra.hosts import journal as journal_module
-from infra.hosts.journal import Entry, Journal, JournalUnwritable, Step
+from infra.hosts.journal import Entry, FenceBehind, Journal, JournalUnwritable, Step
 from workflows.contracts.generation import RunOutcome
 from workflows.contracts.states import RunVerdict
 
@@ -203,3 +203,63 @@ def test_old_and_surplus_runs_are_forgotten_but_never_open_ones(
     assert [entry.fence for entry in again.of_task(CARD, "gen_a")] == [7, 6, 5, 1]
     assert again.settled_fence(CARD) == 0
     again.close()
+
+
+def test_a_lower_fence_is_never_intended_again_even_when_its_rows_are_gone(journal: Journal, path: Path) -> None:
+    journal.close_run(journal.intend(lease(7)), DONE)
+    journal._db.execute("DELETE FROM card_run")
+    journal._db.commit()
+    again = Journal(path)
+    low, _ = again.begin(lease(6, task="gen_b"))
+    with pytest.raises(FenceBehind) as behind:
+        again.intend(low)
+    assert behind.value.known == again.known_fence(CARD) == 7
+    (still,) = again.open_runs(CARD)
+    assert still.step is Step.ASKED
+    again.intend(lease(7, task="gen_b"))
+    assert again.intend(replace(lease(2), card_uuid="cpu-test-1")).step is Step.INTENT, "fences count by card"
+    again.close()
+
+
+def test_what_was_only_asked_for_raises_no_fence(journal: Journal) -> None:
+    """Nobody signed it: a made-up lease of a high fence must not shut the card for those that are real."""
+    entry, _ = journal.begin(lease(10**9))
+    journal.close_run(entry, RunOutcome(verdict=RunVerdict.FAILED))
+    assert journal.known_fence(CARD) == 0
+    assert journal.intend(lease(3)).step is Step.INTENT
+    assert journal.settled_fence(CARD) == 2, "the open run keeps its card, whatever was closed"
+
+
+def test_an_intent_is_not_taken_back_by_asking_again(journal: Journal) -> None:
+    entry = journal.intend(lease(3), deadline_at=5.0)
+    again, is_known = journal.begin(lease(3))
+    assert (again.step, is_known) == (Step.INTENT, True)
+    journal.submitted(entry, run_id="r", boot_id="b")
+    assert journal.intend(lease(3), deadline_at=9.0).step is Step.SUBMITTED
+    found = journal.find(CARD, "gen_a", 3)
+    assert found is not None
+    assert found.deadline_at == 5.0, "a deadline that was given stands"
+
+
+def test_runs_of_the_time_before_orders_were_signed_are_carried_over(path: Path) -> None:
+    journal = Journal(path)
+    journal.close_run(journal.intend(lease(3)), DONE)
+    journal.intend(lease(4))
+    (schema,) = journal._db.execute("SELECT sql FROM sqlite_schema WHERE name = 'card_run'").fetchone()
+    older = schema.replace("'asked', ", "").replace("card_run", "older")
+    journal._db.executescript(
+        f"{older}; INSERT INTO older SELECT * FROM card_run; DROP TABLE card_run; DROP TABLE ordered;"
+        "ALTER TABLE older RENAME TO card_run;"
+        "CREATE INDEX card_run_by_state ON card_run (card_uuid, state);"
+    )
+    journal.close()
+    for fence in (5, 6):
+        again = Journal(path)
+        done = again.find(CARD, "gen_a", 3)
+        assert done is not None
+        assert done.outcome == DONE
+        assert again.open_runs(CARD)[0].step is Step.INTENT, "it may have been started"
+        assert again.begin(lease(fence))[0].step is Step.ASKED
+        indexes = again._db.execute("SELECT count(*) FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL")
+        assert indexes.fetchone() == (2,)
+        again.close()
