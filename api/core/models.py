@@ -55,6 +55,7 @@ async def missing_parts(parts: Parts) -> list[str]:
         for name, secret in (
             ("session secret", parts.settings.session_secret),
             ("host token", parts.settings.host_token),
+            ("order key", parts.settings.order_key),
         )
         if not secret.get_secret_value()
     ]

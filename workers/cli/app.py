@@ -32,6 +32,7 @@ GROUPS = {
     "operator": ("workers.cli.operating", "operator_group"),
     "cards": ("workers.cli.cards", "group"),
     "ledger": ("workers.cli.ledger", "group"),
+    "orders": ("workers.cli.orders", "group"),
     "receipt": ("workers.cli.receipts", "group"),
     "temporal": ("workers.cli.temporal", "group"),
     "bench": ("workers.cli.bench", "bench"),
