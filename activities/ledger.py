@@ -22,17 +22,26 @@ from workflows.contracts.generation import (
 class LedgerActivities:
     """The orchestrator's money steps. Each is idempotent, and each owns its transaction."""
 
-    def __init__(self, *, database: Database, in_flight_max: int = generations.IN_FLIGHT_MAX) -> None:
-        """`in_flight_max` bounds one account's open generations."""
+    def __init__(
+        self,
+        *,
+        database: Database,
+        in_flight_max: int = generations.IN_FLIGHT_MAX,
+        duplicate_window_s: float = 0.0,
+    ) -> None:
+        """`in_flight_max` bounds one account's open generations; equal ones so close together are one."""
         self._database = database
         self._in_flight_max = in_flight_max
+        self._duplicate_window_s = duplicate_window_s
 
     @activity.defn(name="admit")
     async def admit(self, request: GenerationRequest) -> Admission:
         """Hold the price and place at once where a card is idle; one statement."""
         with told_to_temporal():
             async with self._database.single_statement() as tx:
-                admission = await generations.admit(tx, request, in_flight_max=self._in_flight_max)
+                admission = await generations.admit(
+                    tx, request, in_flight_max=self._in_flight_max, duplicate_window_s=self._duplicate_window_s
+                )
         faults.point("admit.committed")
         return admission
 

@@ -31,10 +31,10 @@ _SAID = {
 }
 
 
-def headers(record: GenerationRecord) -> dict[str, str]:
-    """What every answer about a generation carries."""
+def headers(record: GenerationRecord, *, asked_as: str | None = None) -> dict[str, str]:
+    """What every answer about a generation carries; a creation's bears the id that it was asked with."""
     return {
-        "x-ic-operation-id": record.request.operation_id,
+        "x-ic-operation-id": asked_as or record.request.operation_id,
         "x-ic-credit-status": record.credit_status.value,
         "Cache-Control": "no-store",
     }
@@ -45,6 +45,11 @@ def failure_of(record: GenerationRecord) -> Failure | None:
     if record.status in {Status.PENDING, Status.COMPLETED}:
         return None
     return record.failure or _ENDED[record.status]
+
+
+def duplicate(record: GenerationRecord, asked_as: str) -> dict[str, str]:
+    """What a creation's answer says besides where the task was there already, made by another operation."""
+    return {} if record.operation_id == asked_as else {"possible_duplicate_of": record.task_id}
 
 
 def accepted(record: GenerationRecord) -> dict[str, Any]:

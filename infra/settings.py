@@ -45,6 +45,8 @@ class Settings(BaseSettings):
         legacy_credit_status: True answers 429 in place of 402 for `insufficient_credits`, as an older system did.
         upload_bytes_max: The largest part of a multipart body.
         in_flight_max: Open generations of one account.
+        duplicate_window_s: The same body of the same account under another operation id within so many seconds is
+            answered with the task that is there; 0 makes a task for each id.
         sync_wait_s: How long a synchronous creation waits for its result before it answers 504 with the ids.
             Under the 60 s after which common proxies cut a silent request.
         embedded: True for processes that `holdfast up` started.
@@ -86,6 +88,7 @@ class Settings(BaseSettings):
     legacy_credit_status: bool = False
     upload_bytes_max: Annotated[int, Field(ge=1)] = 50 * 1024 * 1024
     in_flight_max: Annotated[int, Field(ge=1)] = 100
+    duplicate_window_s: Annotated[float, Field(ge=0, le=3600)] = 10.0
     sync_wait_s: Annotated[float, Field(gt=0, le=600)] = 55.0
     embedded: bool = False
     cpu_cards: Annotated[int, Field(ge=1, le=16)] = 1

@@ -43,7 +43,11 @@ def build_worker(client: Client, settings: Settings, money: Database) -> Worker:
     configuration = read_configuration(settings)
     limits = configuration.task_queues.orchestrator
     steps = (
-        LedgerActivities(database=money, in_flight_max=settings.in_flight_max),
+        LedgerActivities(
+            database=money,
+            in_flight_max=settings.in_flight_max,
+            duplicate_window_s=settings.duplicate_window_s,
+        ),
         PlacementActivities(database=money),
         EvidenceActivities(database=money),
     )

@@ -19,8 +19,11 @@ from workflows.contracts.failures import Code
 
 async def edit_task(request: Request) -> Response:
     """Create; the answer is the task."""
-    record = await _create(request, await arrive(request))
-    return JSONResponse(present.accepted(record), status_code=202, headers=present.headers(record))
+    arrival = await arrive(request)
+    record = await _create(request, arrival)
+    asked_as = arrival.operation_id
+    answer = present.accepted(record) | present.duplicate(record, asked_as)
+    return JSONResponse(answer, status_code=202, headers=present.headers(record, asked_as=asked_as))
 
 
 async def edit(request: Request) -> Response:
@@ -32,11 +35,11 @@ async def edit(request: Request) -> Response:
     if failure is not None:
         raise ApiError(
             failure,
-            operation_id=record.request.operation_id,
+            operation_id=arrival.operation_id,
             task_id=record.task_id,
             credit_status=record.credit_status.value,
         )
-    return await content.as_json(parts.store, record)
+    return await content.as_json(parts.store, record, asked_as=arrival.operation_id)
 
 
 router = APIRouter()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fastapi import Request
 
 from api.auth.caller import Caller, authenticated, known, proof, refuse_viewer
-from api.core.operation import operation_id
+from api.core.operation import insists, operation_id
 from api.deadlines import READ, answer_within
 from api.errors import ApiError, away
 from api.parts import parts_of
@@ -27,12 +27,14 @@ class Arrival:
         operation_id: The caller's id of the operation.
         seen: What the database said.
         seen_at: When, by the process's monotonic clock.
+        insists: True when it is to be a task of its own, whatever the caller asked for a moment ago.
     """
 
     caller: Caller
     operation_id: str
     seen: generations.Arrival
     seen_at: float
+    insists: bool = False
 
     def preflight(self, model_id: str) -> Preflight | None:
         """Balance, limits and what is known of the operation; None once that is old."""
@@ -49,14 +51,19 @@ async def arrive(request: Request) -> Arrival:
     """
     try:
         operation = operation_id(request)
+        own = insists(request)
     except ApiError:
         refuse_viewer(await authenticated(request))  # who calls is judged before what he says
         raise
-    shown = proof(request)
+    shown, parts = proof(request), parts_of(request)
     try:
-        async with answer_within(READ), parts_of(request).database.read() as reader:
+        async with answer_within(READ), parts.database.read() as reader:
             seen = await generations.arrival(
-                reader, member_id=shown.member_id, key=shown.key, operation_id=operation
+                reader,
+                member_id=shown.member_id,
+                key=shown.key,
+                operation_id=operation,
+                duplicate_window_s=0 if own else parts.settings.duplicate_window_s,
             )
     except DatabaseAway as error:
         unread = away("database")
@@ -66,4 +73,4 @@ async def arrive(request: Request) -> Arrival:
     refuse_viewer(caller)
     if seen is None:
         raise AssertionError("a caller without an arrival was let in")
-    return Arrival(caller, operation, seen, time.monotonic())
+    return Arrival(caller, operation, seen, time.monotonic(), own)

@@ -89,8 +89,8 @@ async def serve(request: Request, store: BlobStore, record: GenerationRecord, in
     return StreamingResponse(stream, status_code=status, headers=headers, media_type=artifact.mime)
 
 
-async def as_json(store: BlobStore, record: GenerationRecord) -> Response:
-    """`{created, data: [{b64_json}], credits, partial?}`, encoded while it streams: never in memory whole."""
+async def as_json(store: BlobStore, record: GenerationRecord, *, asked_as: str) -> Response:
+    """`{created, data: [{b64_json}], credits, partial?, possible_duplicate_of?}`, encoded while it streams."""
     artifacts = [deliverable(record, artifact.index) for artifact in record.artifacts]
     for artifact in artifacts:
         await _revalidate(store, artifact)
@@ -102,9 +102,11 @@ async def as_json(store: BlobStore, record: GenerationRecord) -> Response:
             async for piece in _encoded(await read(store, artifact, None)):
                 yield piece
             yield b'"}'
-        yield b"]," + json.dumps(present.statement(record), separators=(",", ":")).encode()[1:]
+        rest = present.statement(record) | present.duplicate(record, asked_as)
+        yield b"]," + json.dumps(rest, separators=(",", ":")).encode()[1:]
 
-    return StreamingResponse(pieces(), headers=present.headers(record), media_type="application/json")
+    headers = present.headers(record, asked_as=asked_as)
+    return StreamingResponse(pieces(), headers=headers, media_type="application/json")
 
 
 async def read(store: BlobStore, artifact: ArtifactRecord, span: Span | None) -> AsyncIterator[bytes]:

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from api.auth.caller import Caller
 from api.core.arrival import Arrival
 from api.core.claims import Claims, claim_and_store
 from api.core.draft import Draft, plan_of
@@ -48,30 +47,50 @@ class Operation:
 async def create(parts: Parts, arrival: Arrival, draft: Draft) -> GenerationRecord:
     """Admit a generation, or find the one that the same operation made before.
 
+    The record of another operation answers where this one asks for the same a moment later, and doesn't insist.
+
     Raises:
         ApiError: Refused, in conflict, or not answered in time; nothing is held later for who gave up.
     """
     account_id = arrival.caller.account_id
     operation = Operation(account_id, arrival.operation_id)
-    known = arrival.preflight(draft.entry.manifest.id) or await _preflight(
-        parts, operation, draft, arrival.caller.key_id
-    )
+    known = arrival.preflight(draft.entry.manifest.id) or await _preflight(parts, operation, draft, arrival)
     if known.existing is not None and known.existing.generation_status is not None:
         record = await _record(parts, operation)
         _refuse_other_body(record, draft, operation)
         return record
+    there = None if arrival.insists else known.duplicate_of(draft.fingerprint)
+    if there is not None:
+        return await _duplicate(parts, operation, draft, known, there)
     probed = await probed_pictures(
         parts.decoder, parts.known, account_id, draft.entry.manifest, draft.mode, draft.images
     )
     await _refuse_early(parts, draft, known, plan_of(draft, probed))
     facts, claims = await _take_in(parts, operation, draft, probed)
-    request = _request(operation, draft, plan_of(draft, facts), facts, known, arrival.caller)
+    request = _request(operation, draft, plan_of(draft, facts), facts, known, arrival)
     admission = await _admit(parts, operation, request, claims)
     if isinstance(admission, Admission) and _is_first_answer(admission, draft):
         # Reading it back would say no more.
         first = request.model_copy(update={"created_at": admission.created_at})
         return GenerationRecord.as_admitted(first, CreditStatus.HELD)
     return await _answer(parts, operation, draft, admission, claims)
+
+
+async def _duplicate(
+    parts: Parts, operation: Operation, draft: Draft, known: Preflight, there: str
+) -> GenerationRecord:
+    """The task that is there. The operation id keeps this answer."""
+    if known.existing is None or known.existing.duplicate_of != there:
+        async with answer_within(READ), parts.database.single_statement() as tx:
+            await generations.answer_duplicate(
+                tx,
+                account_id=operation.account_id,
+                operation_id=operation.operation_id,
+                fingerprint=draft.fingerprint,
+                fields=draft.fields,
+                duplicate_of=there,
+            )
+    return await _record(parts, operation, there)
 
 
 def _is_first_answer(admission: Admission, draft: Draft) -> bool:
@@ -83,14 +102,15 @@ def _is_first_answer(admission: Admission, draft: Draft) -> bool:
     )
 
 
-async def _preflight(parts: Parts, operation: Operation, draft: Draft, key_id: str | None) -> Preflight:
+async def _preflight(parts: Parts, operation: Operation, draft: Draft, arrival: Arrival) -> Preflight:
     async with answer_within(READ), parts.database.read() as reader:
         return await generations.preflight(
             reader,
             account_id=operation.account_id,
             operation_id=operation.operation_id,
             model_id=draft.entry.manifest.id,
-            key_id=key_id,
+            key_id=arrival.caller.key_id,
+            duplicate_window_s=0 if arrival.insists else parts.settings.duplicate_window_s,
         )
 
 
@@ -155,7 +175,7 @@ def _request(
     planned: Plan,
     facts: Sequence[ImageFacts],
     known: Preflight,
-    caller: Caller,
+    arrival: Arrival,
 ) -> GenerationRequest:
     now = datetime.now(UTC)
     return GenerationRequest(
@@ -174,8 +194,9 @@ def _request(
         created_at=now,
         admit_by=now + known.clock_ahead + timeouts.ADMISSION,  # the database judges it
         expires_at=now + timedelta(seconds=planned.wait_s_max),
-        made_by=caller.made_by,
-        key_id=caller.key_id,
+        made_by=arrival.caller.made_by,
+        key_id=arrival.caller.key_id,
+        allow_duplicate=arrival.insists,
     )
 
 
@@ -222,6 +243,8 @@ async def _answer(
     if admission.outcome is AdmissionOutcome.REFUSED or not same_body:
         await asyncio.shield(claims.release())
     if admission.outcome is AdmissionOutcome.REFUSED:
+        if same_body and admission.duplicate_of is not None:
+            return await _record(parts, operation, admission.duplicate_of)
         if same_body and admission.refusal is not None:
             raise ApiError(admission.refusal, operation_id=operation.operation_id)
         message = "The same operation id is being used with another body right now. Try again."
@@ -232,9 +255,12 @@ async def _answer(
     return record
 
 
-async def _record(parts: Parts, operation: Operation) -> GenerationRecord:
+async def _record(parts: Parts, operation: Operation, task_id: str | None = None) -> GenerationRecord:
+    """Of the operation's task, or of another of its account."""
     async with answer_within(READ), parts.database.read() as reader:
-        record = await generations.find(reader, account_id=operation.account_id, task_id=operation.task_id)
+        record = await generations.find(
+            reader, account_id=operation.account_id, task_id=task_id or operation.task_id
+        )
     if record is None:
         message = "The same operation is being admitted. Ask again."
         raise refuse(Code.OPERATION_IN_PROGRESS, message, **operation.about())

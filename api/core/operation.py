@@ -13,6 +13,7 @@ from workflows.contracts.ids import OPERATION_ID_CHARS_MAX
 
 OPERATION_HEADER = "x-ic-operation-id"
 IDEMPOTENCY_HEADER = "idempotency-key"
+INSIST_HEADER = "x-ic-allow-duplicate"
 _VISIBLE = re.compile(r"[\x21-\x7e]+")
 
 
@@ -36,6 +37,19 @@ def operation_id(request: Request) -> str:
         message = f"X-IC-Operation-ID takes 1 to {OPERATION_ID_CHARS_MAX} visible ASCII characters."
         raise refuse(Code.INVALID_REQUEST, message, param="X-IC-Operation-ID")
     return found
+
+
+def insists(request: Request) -> bool:
+    """Whether the caller wants a task of its own, whatever it asked for a moment ago.
+
+    Raises:
+        ApiError: 400 when the header says neither true nor false.
+    """
+    sent = request.headers.get(INSIST_HEADER, "false").lower()
+    if sent not in {"true", "false"}:
+        message = "X-IC-Allow-Duplicate takes `true` or `false`."
+        raise refuse(Code.INVALID_REQUEST, message, param="X-IC-Allow-Duplicate")
+    return sent == "true"
 
 
 def fingerprint(fields: Mapping[str, str]) -> str:

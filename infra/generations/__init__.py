@@ -1,6 +1,6 @@
 """Generations in the database: each step of one is a transaction with its posting, its event and its message."""
 
-from infra.generations.admission import IN_FLIGHT_MAX, admit, arrival, preflight
+from infra.generations.admission import IN_FLIGHT_MAX, admit, answer_duplicate, arrival, preflight
 from infra.generations.closing import release, settle
 from infra.generations.course import ArtifactContradiction, advance, keep, mark_unknown, request_cancel
 from infra.generations.reading import (
@@ -35,6 +35,7 @@ __all__ = [
     "admit",
     "admitted",
     "advance",
+    "answer_duplicate",
     "arrival",
     "find",
     "find_artifact",

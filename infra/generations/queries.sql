@@ -2,7 +2,18 @@
 
 -- name: admit
 -- Holds and, where it can, places.
-select holdfast.admit_v1(%(request)s::jsonb, %(in_flight_max)s, %(fresh)s, %(offer)s) as answer
+select holdfast.admit_v2(%(request)s::jsonb, %(in_flight_max)s, %(fresh)s, %(offer)s, %(duplicates)s) as answer
+
+-- name: answer_duplicate
+-- Keeps that an operation id was answered with another's task. Nothing was tried, so its attempt stays; one that holds
+-- credits meanwhile has no refusal any more, and stays as it is.
+insert into operation (account_id, operation_id, task_id, fingerprint, fields, refusal, refused_at)
+values (%(account_id)s, %(operation_id)s, %(task_id)s, %(fingerprint)s, %(fields)s::jsonb,
+        jsonb_build_object('code', 'possible_duplicate', 'task_id', %(duplicate_of)s::text), clock_timestamp())
+on conflict (account_id, operation_id) do update set
+    fingerprint = excluded.fingerprint, fields = excluded.fields, refusal = excluded.refusal,
+    refused_at = excluded.refused_at
+where operation.refusal is not null
 
 -- name: settle
 select holdfast.settle_v1(%(task_id)s, %(credits)s, %(actor)s) as answer
@@ -72,7 +83,14 @@ select coalesce(a.credits_posted - a.debits_posted - a.debits_pending
                      'use', holdfast.limit_use_v1(l.subject), 'refusal', holdfast.limit_reached_v1(l, 0))
                      order by l.key_id nulls first)
                  from spending_limit l where l.subject in ('account:' || %(account_id)s, 'key:' || %(key_id)s::text)), '[]') as limits,
-       o.fingerprint, o.fields, o.task_id, o.attempt, g.status as generation_status, clock_timestamp() as at
+       o.fingerprint, o.fields, o.task_id, o.attempt, g.status as generation_status, clock_timestamp() as at,
+       case o.refusal ->> 'code' when 'possible_duplicate' then o.refusal ->> 'task_id' end as duplicate_of,
+       case when %(duplicates)s::interval > interval '0'
+            then (select coalesce(jsonb_object_agg(r.fingerprint, r.task_id), '{}')
+                  from (select distinct on (fingerprint) fingerprint, task_id
+                        from holdfast.recent_creations(%(account_id)s, %(duplicates)s) with ordinality
+                        order by fingerprint, ordinality) r)
+            else '{}' end as recent
 from (select 1) one
 left join account a on a.id = %(account_id)s
 left join operation o on o.account_id = %(account_id)s and o.operation_id = %(operation_id)s
@@ -97,7 +115,14 @@ select w.*,
                      'use', holdfast.limit_use_v1(l.subject), 'refusal', holdfast.limit_reached_v1(l, 0))
                      order by l.key_id nulls first)
                  from spending_limit l where l.subject in ('account:' || w.account_id, 'key:' || w.key_id)), '[]') as limits,
-       o.fingerprint, o.fields, o.task_id, o.attempt, g.status as generation_status, clock_timestamp() as at
+       o.fingerprint, o.fields, o.task_id, o.attempt, g.status as generation_status, clock_timestamp() as at,
+       case o.refusal ->> 'code' when 'possible_duplicate' then o.refusal ->> 'task_id' end as duplicate_of,
+       case when %(duplicates)s::interval > interval '0'
+            then (select coalesce(jsonb_object_agg(r.fingerprint, r.task_id), '{}')
+                  from (select distinct on (fingerprint) fingerprint, task_id
+                        from holdfast.recent_creations(w.account_id, %(duplicates)s) with ordinality
+                        order by fingerprint, ordinality) r)
+            else '{}' end as recent
 from (
     select id, account_id, email, role, null as key_id, null as name, null::text[] as scopes,
            null::text[] as allowed_networks, null::timestamptz as created_at, null as created_by,

@@ -3,6 +3,8 @@
 from datetime import datetime, timedelta
 from typing import Any
 
+from pydantic import Field
+
 from infra.accounts import Member
 from infra.accounts.keys import ApiKey
 from infra.generations.doubts import Doubt
@@ -183,6 +185,7 @@ class ExistingOperation(Message):
         task_id: The generation, held or not.
         attempt: The attempt to send next.
         generation_status: None while every attempt was refused: then any body may be sent.
+        duplicate_of: The task that answered it, when it was taken for a duplicate.
     """
 
     fingerprint: str
@@ -190,6 +193,7 @@ class ExistingOperation(Message):
     task_id: str
     attempt: int
     generation_status: Status | None
+    duplicate_of: str | None = None
 
 
 class Preflight(Message):
@@ -202,6 +206,7 @@ class Preflight(Message):
         in_flight: Its open generations.
         queue_length: Generations of the model that wait.
         existing: What is known of the operation id.
+        recent: Tasks of the account that stand since less than the window of duplicates, by fingerprint.
         limits: Where the account's and the key's own limits stand; empty without any.
         at: When it was read, by the database's clock.
         clock_ahead: The database's clock minus this process's. `admit_by` is judged by the former: without this,
@@ -213,9 +218,16 @@ class Preflight(Message):
     in_flight: int
     queue_length: int
     existing: ExistingOperation | None
+    recent: dict[str, str] = Field(default_factory=dict)
     clock_ahead: timedelta = timedelta(0)
     limits: tuple[LimitStanding, ...] = ()
     at: datetime
+
+    def duplicate_of(self, fingerprint: str) -> str | None:
+        """The task that answers a request of this body in place of a second one, as an admission would say."""
+        if self.existing is not None and self.existing.fingerprint == fingerprint and self.existing.duplicate_of:
+            return self.existing.duplicate_of
+        return self.recent.get(fingerprint)
 
     def refusal(self, *, price_credits: int, in_flight_max: int, queue_max: int) -> Failure | None:
         """Why an admission would be refused now, with the very words that it would use."""
@@ -269,6 +281,7 @@ _SENTENCES: dict[Code, tuple[str, float | None]] = {
     Code.ADMISSION_LAPSED: ("The request waited too long to be admitted; nothing was held.", 1),
     Code.ACCOUNT_FROZEN: ("The account is frozen.", None),
     Code.INSUFFICIENT_CREDITS: ("This costs {price} credits; {available} are available.", None),
+    Code.POSSIBLE_DUPLICATE: ("The same was asked for a moment ago: {task_id} is the task.", None),
     Code.QUEUE_FULL: ("The model's queue is at its limit of {limit} waiting generations.", 10),
     Code.FORBIDDEN: ("The account can't pay for generations, or the key was revoked.", None),
 }

@@ -325,6 +325,7 @@ def settings_for(home: Path, conninfo: str, **changes: object) -> Settings:
             "upload_bytes_max": 2 * 1024 * 1024,
             "sync_wait_s": 3,
             "in_flight_max": 3,
+            "duplicate_window_s": 0,  # most tests send one picture again and again
             **changes,
         }
     )

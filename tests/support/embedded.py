@@ -60,7 +60,7 @@ def create(client: httpx.Client, picture: bytes, *, scale: int = 2, mode: str = 
     """Ask for an enlargement; the task's id."""
     answer = client.post(
         f"{SURFACE}/images/edits/tasks",
-        headers={"X-IC-Operation-ID": uuid.uuid4().hex},
+        headers={"X-IC-Operation-ID": uuid.uuid4().hex, "X-IC-Allow-Duplicate": "true"},
         data={"model": "image-upscale", "scale": str(scale), "mode": mode},
         files={"image": ("picture.png", picture, "image/png")},
     )

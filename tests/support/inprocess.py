@@ -41,10 +41,17 @@ class InProcessGenerations:
         lose_answer: While set, the hold is taken and its answer is lost.
     """
 
-    def __init__(self, database: Database, *, in_flight_max: int = generations.IN_FLIGHT_MAX) -> None:
+    def __init__(
+        self,
+        database: Database,
+        *,
+        in_flight_max: int = generations.IN_FLIGHT_MAX,
+        duplicate_window_s: float = 0.0,
+    ) -> None:
         """`database` is the test's own pool, so that it works while the API's is cut off."""
         self.database = database
         self._in_flight_max = in_flight_max
+        self._duplicate_window_s = duplicate_window_s
         self.admitted: list[GenerationRequest] = []
         self.answers: list[Admission] = []
         self.silent = False
@@ -66,7 +73,9 @@ class InProcessGenerations:
             raise AdmissionUnanswered("silent")
         await self.gate.wait()
         async with self.database.transaction() as tx:
-            answer = await generations.admit(tx, request, in_flight_max=self._in_flight_max)
+            answer = await generations.admit(
+                tx, request, in_flight_max=self._in_flight_max, duplicate_window_s=self._duplicate_window_s
+            )
         self.answers.append(answer)
         if self.lose_answer:
             raise AdmissionUnanswered("lost")

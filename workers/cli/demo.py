@@ -131,7 +131,7 @@ def _create(client: httpx.Client, picture: Path, scale: int, mode: str) -> dict[
             return good(
                 client.post(
                     f"{SURFACE}/images/edits/tasks",
-                    headers={"X-IC-Operation-ID": operation_id},
+                    headers={"X-IC-Operation-ID": operation_id, "X-IC-Allow-Duplicate": "true"},
                     data={"model": MODEL, "scale": str(scale), "mode": mode},
                     files={"image": (picture.name, file, mime)},
                 )

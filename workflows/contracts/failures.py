@@ -50,6 +50,7 @@ class Code(StrEnum):
     TASK_NOT_FINISHED = "task_not_finished"
     OPERATION_IN_PROGRESS = "operation_in_progress"
     OPERATION_CONFLICT = "operation_conflict"
+    POSSIBLE_DUPLICATE = "possible_duplicate"
     CONTENT_EXPIRED = "content_expired"
     PAYLOAD_TOO_LARGE = "payload_too_large"
     UNSUPPORTED_MEDIA_TYPE = "unsupported_media_type"
@@ -63,6 +64,7 @@ class Code(StrEnum):
     MEDIA_VALIDATION_FAILED = "media_validation_failed"
     IMAGE_OUTPUT_LOCAL_BLACK_COLLAPSE = "image_output_local_black_collapse"
     MODEL_NOT_READY = "model_not_ready"
+    NO_CAPABLE_CARD = "no_capable_card"
     NOT_CONFIGURED = "not_configured"
     SERVICE_UNAVAILABLE = "service_unavailable"
     GATEWAY_TIMEOUT = "gateway_timeout"
@@ -98,6 +100,9 @@ VERDICTS: dict[Code, Verdict] = {
     Code.TASK_NOT_FINISHED: Verdict(409, True, Severity.CALLER, "The task has no result yet."),
     Code.OPERATION_IN_PROGRESS: Verdict(409, True, Severity.CALLER, "The same operation is being admitted."),
     Code.OPERATION_CONFLICT: Verdict(409, False, Severity.CALLER, "The operation id was used with another body."),
+    Code.POSSIBLE_DUPLICATE: Verdict(
+        409, False, Severity.CALLER, "The same was asked for a moment ago under another operation id."
+    ),
     Code.CONTENT_EXPIRED: Verdict(410, False, Severity.CALLER, "The result's retention is over."),
     Code.PAYLOAD_TOO_LARGE: Verdict(413, False, Severity.CALLER, "More than the limit."),
     Code.UNSUPPORTED_MEDIA_TYPE: Verdict(415, False, Severity.CALLER, "The body's type isn't taken here."),
@@ -113,6 +118,9 @@ VERDICTS: dict[Code, Verdict] = {
         502, False, Severity.PLATFORM, "The engine's output is one blank or black field."
     ),
     Code.MODEL_NOT_READY: Verdict(503, True, Severity.PLATFORM, "No card has passed this model's canary."),
+    Code.NO_CAPABLE_CARD: Verdict(
+        503, False, Severity.OPERATOR, "No card that is known could ever serve this model."
+    ),
     Code.NOT_CONFIGURED: Verdict(503, False, Severity.OPERATOR, "A setting is missing."),
     Code.SERVICE_UNAVAILABLE: Verdict(503, True, Severity.OPERATOR, "A part that is needed is away."),
     Code.GATEWAY_TIMEOUT: Verdict(504, True, Severity.PLATFORM, "No answer in time; it may still be running."),

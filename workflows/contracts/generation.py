@@ -107,6 +107,7 @@ class GenerationRequest(Message):
         price: How `price_credits` came about, output by output; None in requests of before there were terms.
         made_by: A member's id, `key:` and a key's id, or `house`.
         key_id: The API key that it came with.
+        allow_duplicate: True when the caller insists on a task of its own, whatever he asked for a moment ago.
     """
 
     task_id: str
@@ -127,6 +128,7 @@ class GenerationRequest(Message):
     price: PriceTerms | None = None
     made_by: str = ""
     key_id: str | None = None
+    allow_duplicate: bool = False
 
 
 class LeaseGrant(Message):
@@ -159,6 +161,7 @@ class Admission(Message):
         refusal: Why, when refused.
         lease: Given at once when a fitting card was idle.
         created_at: When the request that began the workflow was received: equal for all who share the answer.
+        duplicate_of: The task that is the answer, when the request was refused as its duplicate.
     """
 
     task_id: str
@@ -169,6 +172,7 @@ class Admission(Message):
     refusal: Failure | None = None
     lease: LeaseGrant | None = None
     created_at: AwareDatetime | None = None
+    duplicate_of: str | None = None
 
 
 class RunOrder(Message):
