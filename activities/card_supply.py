@@ -117,9 +117,12 @@ async def store_file(desk: CardDesk, entry: Entry, file: OutputFile) -> BlobRef 
         file=blob,
         index=file.index,
         card_uuid=entry.card_uuid,
+        boot_id=desk.boot_id,
     )
     try:
         grant = await desk.client.grant_upload(request, within_s=desk.patience.api_s)
+        if isinstance(grant, StaleLease) and grant.stray:
+            raise TryAgain(grant.reason)
         if isinstance(grant, StaleLease):
             return outcomes.superseded(grant.reason, ran=True)
         if grant.target is not None:

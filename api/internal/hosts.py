@@ -78,6 +78,7 @@ async def uploads(request: Request) -> Response:
             lease_id=message.lease_id,
             fence=message.fence,
             card_uuid=message.card_uuid,
+            boot_id=message.boot_id,
         )
         if stale is not None:
             return _stale(stale)

@@ -46,10 +46,18 @@ async def open_order(tx: Tx, request: OrderRequest) -> GenerationRequest | Stale
 
 
 async def check_fence(
-    reader: Reader, *, task_id: str, lease_id: str, fence: int, card_uuid: str = ""
+    reader: Reader, *, task_id: str, lease_id: str, fence: int, card_uuid: str = "", boot_id: str = ""
 ) -> StaleLease | None:
-    """None when a host may deliver under this lease, of this card if it names one; otherwise why not."""
-    why = await reader.value(
-        _QUERIES["stale_lease"], task_id=task_id, lease_id=lease_id, fence=fence, card_uuid=card_uuid
+    """None when a host may deliver under this lease; otherwise why not.
+
+    Where it names its card and its boot, the lease must be of that card, and the card its agent's.
+    """
+    stale = await reader.value(
+        _QUERIES["stale_lease"],
+        task_id=task_id,
+        lease_id=lease_id,
+        fence=fence,
+        card_uuid=card_uuid,
+        boot_id=boot_id,
     )
-    return None if why is None else StaleLease(reason=why)
+    return None if stale is None else StaleLease.model_validate(stale)

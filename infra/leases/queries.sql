@@ -26,7 +26,13 @@ select holdfast.open_order_v1(%(task_id)s, %(lease_id)s::uuid, %(card_uuid)s, %(
                               %(attach_only)s) as answer
 
 -- name: stale_lease
-select holdfast.stale_lease_v2(%(task_id)s, %(lease_id)s::uuid, %(fence)s, %(card_uuid)s) as why
+-- Null when the host may deliver. A boot that isn't the card's is an older agent's, or another host's.
+select case
+    when why is not null then jsonb_build_object('reason', why, 'stray', false)
+    when %(boot_id)s <> '' and exists (select from card where uuid = %(card_uuid)s and boot_id <> %(boot_id)s)
+        then jsonb_build_object('reason', 'another agent owns the card', 'stray', true)
+end as stale
+from holdfast.stale_lease_v2(%(task_id)s, %(lease_id)s::uuid, %(fence)s, %(card_uuid)s) as why
 
 -- name: cards
 -- Cards as placement sees them, all or those given, each with whose generation has it. Times as unix seconds.

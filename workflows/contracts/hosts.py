@@ -283,6 +283,7 @@ class UploadRequest(Message):
     index: int | None = None
     """The output's place among those asked for; its grant is evidence if the host never comes back."""
     card_uuid: str = ""
+    boot_id: str = ""
     nonce: str = ""
     """As of an order."""
 
