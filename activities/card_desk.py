@@ -35,10 +35,11 @@ class Patience:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Memory of a card while a run was on it: before it, and at most. MiB."""
+    """Memory of a card while a run was on it: before it, and at most, in MiB; and how often it was looked at."""
 
     baseline_mib: int
     peak_mib: int
+    looks: int
 
 
 class RunMeter(Protocol):

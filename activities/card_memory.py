@@ -2,7 +2,7 @@
 
 import structlog
 
-from activities.card_desk import CardDesk
+from activities.card_desk import CardDesk, Measured
 from infra.hosts.journal import Entry
 from workflows.contracts.failures import Code
 from workflows.contracts.generation import RunOutcome
@@ -11,6 +11,8 @@ from workflows.contracts.states import RunVerdict
 
 KEPT_MAX = 100
 """Measured runs that no report took yet; with the API away for longer the oldest are forgotten."""
+LOOKS_MIN = 3
+"""A run that was looked at less often was over before its peak could be seen: at five a second, within 0.4 s."""
 
 log = structlog.get_logger(__name__)
 
@@ -29,8 +31,10 @@ def begin(desk: CardDesk) -> None:
 def end(desk: CardDesk, entry: Entry, outcome: RunOutcome) -> None:
     """Keep what the run took for the next report. A run that didn't come to its end proves no peak."""
     seen = desk.meter.end() if desk.meter is not None else None
-    if seen is None or not (outcome.verdict is RunVerdict.FINISHED or was_short(outcome)):
+    is_seen = outcome.verdict is RunVerdict.FINISHED and seen is not None and seen.looks >= LOOKS_MIN
+    if not is_seen and not was_short(outcome):
         return
+    seen = seen or Measured(baseline_mib=0, peak_mib=0, looks=0)
     desk.measured.append(
         RunMemory(
             task_id=entry.task_id,

@@ -55,6 +55,7 @@ class CardRun:
         self._engine_had_it = False
         self._silent_since: float | None = None
         self._deadline_at: float | None = None
+        self._ends_at: float | None = None
         self._asked: int | None = None  # outputs; not known to a try that only found the run
         self._progress: tuple[RunState, float] | None = None
         self._progress_at = time.monotonic()
@@ -119,7 +120,7 @@ class CardRun:
             return None, outcomes.refused_here("The host can't journal the run.", f"journal: {error}")
         if not is_known or entry.step is Step.ASKED:
             return entry, None
-        self._deadline_at = entry.deadline_at
+        self._end_at(entry.deadline_at)
         self._engine_had_it = entry.step is Step.SUBMITTED
         self._submitted_before = True  # an intent too: the try that wrote it may have got further
         if entry.step is Step.CLOSED:
@@ -373,7 +374,7 @@ class CardRun:
         """Journal that the engine is about to get it, now that its order is known to be the API's."""
         deadline_at = self._deadline_at or time.time() + work.run_s_max
         await asyncio.to_thread(self._desk.journal.intend, entry, deadline_at=deadline_at)
-        self._deadline_at = deadline_at
+        self._end_at(deadline_at)
         faults.point("run.journaled")
 
     def _refused(self, entry: Entry, refusal: OrderRefused) -> RunOutcome:
@@ -384,4 +385,9 @@ class CardRun:
         return outcomes.refused_here("The host refused the order.", f"order refused: {refusal}")
 
     def _past_deadline(self) -> bool:
-        return self._deadline_at is not None and time.time() > self._deadline_at
+        return self._ends_at is not None and time.monotonic() > self._ends_at
+
+    def _end_at(self, deadline_at: float | None) -> None:
+        """From here on time is what passes: a clock that is set, by a person or a time server, ends no run."""
+        self._deadline_at = deadline_at
+        self._ends_at = None if deadline_at is None else time.monotonic() + deadline_at - time.time()

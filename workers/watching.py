@@ -87,11 +87,13 @@ class Meter:
         self._wake = wake
         self._baseline: int | None = None
         self._peak: int | None = None
+        self._looks = 0
         self.is_running = False
 
     def begin(self) -> None:
         """A run begins: the next look, which comes at once, is its baseline."""
         self._baseline = self._peak = None
+        self._looks = 0
         self.is_running = True
         self._wake.set()
 
@@ -100,10 +102,11 @@ class Meter:
         self.is_running = False
         if self._baseline is None or self._peak is None:
             return None
-        return Measured(baseline_mib=self._baseline, peak_mib=self._peak)
+        return Measured(baseline_mib=self._baseline, peak_mib=self._peak, looks=self._looks)
 
     def take(self, mib: int | None) -> None:
         """One look."""
         if mib is not None and self.is_running:
+            self._looks += 1
             self._baseline = mib if self._baseline is None else self._baseline
             self._peak = mib if self._peak is None else max(self._peak, mib)

@@ -288,6 +288,14 @@ async def test_a_run_past_its_limit_is_stopped_and_failed(make_desk: MakeDesk, a
     assert "longer than its limit" in outcome.failure.message
 
 
+async def test_a_clock_that_is_set_ends_no_run(make_desk: MakeDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk = make_desk(Script.SLOW)
+    _, task = await running(desk)
+    now = time.time
+    monkeypatch.setattr("activities.card_run.time.time", lambda: now() + 86_400)
+    assert (await asyncio.wait_for(task, 20)).verdict is RunVerdict.FINISHED
+
+
 async def test_a_stale_lease_starts_nothing(make_desk: MakeDesk, api: InternalApi) -> None:
     api.stale = "a newer lease exists"
     desk = make_desk()

@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 
-from activities.card_desk import CardDesk, Measured
+from activities.card_desk import CardDesk
 from activities.card_run import CardRun
 from infra.engines.fake.engine import FakeEngine
 from infra.engines.fake.script import Script
@@ -79,7 +79,10 @@ async def test_a_meter_keeps_what_was_there_before_and_the_most(gpu: tuple[FakeC
     for used in (1_000, 9_000, 3_000):
         card.used_mib = used
         await eventually(partial(seen.__contains__, used), what="a look")
-    assert meter.end() == Measured(baseline_mib=1_000, peak_mib=9_000)
+    measured = meter.end()
+    assert measured is not None
+    assert (measured.baseline_mib, measured.peak_mib) == (1_000, 9_000)
+    assert measured.looks >= 3
 
 
 async def test_looks_are_five_a_second_while_something_runs_and_one_otherwise(
@@ -102,24 +105,37 @@ async def test_looks_are_five_a_second_while_something_runs_and_one_otherwise(
     assert pauses[-1] <= 1.0
 
 
-async def test_a_driver_that_hangs_takes_its_cards_out_and_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    released = threading.Event()
+async def test_a_driver_that_hangs_takes_its_cards_out_until_it_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    hung, released = threading.Event(), threading.Event()
 
-    class Hung:
+    class Driver:
+        looks = 0
+
         def cards(self) -> tuple[Card, ...]:
-            released.wait(30)
+            self.looks += 1
+            if self.looks == 2:
+                hung.set()
+                released.wait(30)
             return (Card("GPU-1", "gpu-0", "x", 10, 5),)
 
         def ours_mib(self, card_uuid: str) -> int | None:
             return None
 
     monkeypatch.setattr(watching, "FRESH_S", 0.2)
-    watch = Watch(Hung())
+    monkeypatch.setattr(watching, "IDLE_S", 0.05)
+    driver = Driver()
+    watch = Watch(driver)
+
+    async def unseen() -> bool:
+        return await watch.cards() == ()
+
     looking = asyncio.create_task(watch.run())
     try:
-        assert await watch.cards() == ()
+        assert len(await watch.cards()) == 1
+        await eventually(hung.is_set, what="the driver to hang")
+        await eventually(unseen, what="the card to be too long unseen")
         released.set()
-        await eventually(lambda: len(watch._cards) == 1, what="the card again")
+        await eventually(lambda: driver.looks > 3, what="more looks")
         assert len(await watch.cards()) == 1
     finally:
         released.set()
@@ -152,8 +168,9 @@ async def test_nonsense_is_reported_with_the_last_good_figures(
 
 
 async def test_the_memory_of_a_run_is_told_until_a_report_with_it_was_taken(
-    agent: tuple[Reporter, CardDesk], api: InternalApi
+    agent: tuple[Reporter, CardDesk], api: InternalApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(watching, "RUNNING_S", 0.01)
     reporter, desk = agent
     assert await run(desk) is None
     await reporter.tell()
@@ -164,6 +181,22 @@ async def test_the_memory_of_a_run_is_told_until_a_report_with_it_was_taken(
         ("gen_a", 1, 1_000, False)
     ]
     assert desk.measured == []
+
+
+async def test_a_run_too_short_to_be_looked_at_tells_nothing_but_that_memory_was_not_enough(
+    agent: tuple[Reporter, CardDesk], api: InternalApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was seen before it would be taken for its peak, and a budget suggested by it."""
+    monkeypatch.setattr(watching, "RUNNING_S", 60.0)
+    reporter, desk = agent
+    engine_of(desk).plays(Script.GOOD, Script.OUT_OF_MEMORY)
+    assert await run(desk) is None
+    assert await run(desk, fence=2) is Code.OUT_OF_MEMORY
+    await reporter.tell()
+    told = [
+        run for report in api.reports for card in HostReport.model_validate(report).cards for run in card.measured
+    ]
+    assert {(one.fence, one.out_of_memory) for one in told} == {(2, True)}
 
 
 async def test_a_run_that_was_short_frees_its_engine_and_the_next_is_sound(
