@@ -16,6 +16,9 @@ SHORT_S = (0.1, 2.0)
 LONG_S = (5.0, 9.0)
 """The others only after their steps and reports are overdue: four missed beats, or a report of 5 s ago."""
 LONG_SHARE = 0.25
+AIMED_SHARE = 0.6
+"""Kills that take a host whose engine is at work, where there is one. The others hit anybody, also an agent that
+is about to start: that takes 2.5 s of a core, so that few cores would see little else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +68,17 @@ class Killer:
         async with asyncio.TaskGroup() as restarts:
             while time.monotonic() + (gap_s := self._chance.uniform(*self._plan.gap_s)) < until:
                 await asyncio.sleep(gap_s)
-                living = [host for host in self._hosts if host.lives]
-                if living:
-                    host = self._chance.choice(living)
+                host = self._victim()
+                if host is not None:
                     kill = await self._kill(host)
                     restarts.create_task(_start_again(host, kill.away_s))
+
+    def _victim(self) -> PoolHost | None:
+        is_aimed = self._chance.random() < AIMED_SHARE
+        living = [host for host in self._hosts if host.lives]
+        busy = [host for host in living if self._watch.works(host.home)]
+        pool = busy if is_aimed and busy else living
+        return self._chance.choice(pool) if pool else None
 
     async def _kill(self, host: PoolHost) -> Kill:
         chance = self._chance

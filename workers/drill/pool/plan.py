@@ -24,5 +24,5 @@ class PoolPlan:
     cards: int = 2
     accounts: int = 4
     in_flight: int = 4
-    gap_s: tuple[float, float] = (1.0, 6.0)
+    gap_s: tuple[float, float] = (1.0, 8.0)
     engine_share: float = 0.35
