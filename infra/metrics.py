@@ -24,6 +24,7 @@ class Sort(StrEnum):
 
     COUNTER = "counter"
     GAUGE = "gauge"
+    HISTOGRAM = "histogram"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,8 @@ class Metric:
     """One metric.
 
     Attributes:
-        sort: A counter only rises, and Prometheus adds `_total` to its name.
+        sort: A counter only rises, and Prometheus adds `_total` to its name; a histogram has `_bucket`, `_sum` and
+            `_count`.
         meaning: What is counted, as a sentence.
         process: Who has it.
         labels: Names of its labels.
@@ -90,6 +92,18 @@ METRICS: dict[str, Metric] = {
         "orchestrator",
         ("kind",),
     ),
+    "cards_warm": Metric(
+        Sort.GAUGE,
+        "Cards on which all that a model's first mode uses is loaded, by kind: `wanted` by its manifest and by "
+        "what came in the last minutes, and `warm` now.",
+        "orchestrator",
+        ("model", "kind"),
+    ),
+    "eta_error_seconds": Metric(
+        Sort.HISTOGRAM,
+        "Seconds between the start that a waiting generation was told first and the real one, early or late.",
+        "orchestrator",
+    ),
     "outbox_waiting": Metric(Sort.GAUGE, "Messages not delivered yet, by topic.", "orchestrator", ("topic",)),
 }
 """By name, without the prefix."""
@@ -103,6 +117,7 @@ class _Instruments:
 
     counters: dict[str, Any] = field(default_factory=dict)
     gauges: dict[str, dict[Labels, float]] = field(default_factory=dict)
+    histograms: dict[str, Any] = field(default_factory=dict)
 
 
 _instruments: _Instruments | None = None
@@ -131,6 +146,17 @@ def show(name: str, values: Iterable[tuple[Mapping[str, str], float]]) -> None:
         found[tuple(sorted(labels.items()))] = value
     if _instruments is not None:
         _instruments.gauges[name] = found
+
+
+def observe(name: str, value: float, **labels: str) -> None:
+    """Add a value to a histogram of the table.
+
+    Raises:
+        KeyError: There is no such metric, or it has other labels.
+    """
+    _check(name, labels)
+    if _instruments is not None:
+        _instruments.histograms[name].record(value, labels)
 
 
 def serve(settings: Settings, process: str) -> None:
@@ -162,6 +188,8 @@ def start() -> Any:
     for name, metric in METRICS.items():
         if metric.sort is Sort.COUNTER:
             made.counters[name] = meter.create_counter(PREFIX + name, description=metric.meaning)
+        elif metric.sort is Sort.HISTOGRAM:
+            made.histograms[name] = meter.create_histogram(PREFIX + name, description=metric.meaning)
         else:
             made.gauges[name] = {}
             meter.create_observable_gauge(

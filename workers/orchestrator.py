@@ -83,12 +83,12 @@ async def run(settings: Settings, stop: Stop) -> None:
         client = await connected(settings, stop)
         if client is None:
             return
-        store = BlobStore.from_settings(settings)
+        store, models = BlobStore.from_settings(settings), catalog.load()
         loops = (
-            Placer(database),
+            Placer(database, models),
             OutboxRelay(database, client),
-            Canaries(database, client, store, catalog.load()),
-            Figures(database),
+            Canaries(database, client, store, models),
+            Figures(database, models),
         )
         async with asyncio.TaskGroup() as group:  # an error that a loop doesn't know ends all, loudly
             for loop in loops:

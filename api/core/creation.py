@@ -13,7 +13,7 @@ from api.core.pictures import decoded_pictures, probed_pictures
 from api.deadlines import READ, answer_within
 from api.errors import ApiError, refuse
 from api.parts import Parts
-from infra import generations
+from infra import fleet, generations
 from infra.db import DatabaseAway
 from infra.generations import GenerationRecord, Preflight
 from infra.temporal.generations import AdmissionUnanswered, TemporalAway
@@ -21,7 +21,8 @@ from workflows.contracts import ids, timeouts
 from workflows.contracts.failures import Code
 from workflows.contracts.generation import Admission, GenerationRequest
 from workflows.contracts.states import AdmissionOutcome, CreditStatus
-from workflows.domain.plan import ImageFacts, Plan, input_image
+from workflows.domain.placement.capable import lacking
+from workflows.domain.plan import ImageFacts, Plan, input_image, need_of
 
 SECOND_LOOK = timedelta(milliseconds=500)
 """For reading, after an admission without an answer, whether its hold was taken all the same."""
@@ -165,8 +166,18 @@ async def _refuse_early(parts: Parts, draft: Draft, known: Preflight, planned: P
     async with answer_within(READ):
         ready = await parts.readiness.ready(draft.entry)
     if not ready:
+        await _refuse_incapable(parts, draft)
         message = f"`{manifest.id}` is not ready: no card that is alive has passed its canary."
         raise refuse(Code.MODEL_NOT_READY, message, param="model")
+
+
+async def _refuse_incapable(parts: Parts, draft: Draft) -> None:
+    """A model that isn't ready may never be: then waiting for it is no use."""
+    manifest = draft.entry.manifest
+    async with answer_within(READ), parts.database.read() as reader:
+        lacks = lacking(await fleet.known(reader), need_of(manifest))
+    if lacks is not None:
+        raise refuse(Code.NO_CAPABLE_CARD, f"No card can serve `{manifest.id}`: {lacks}.", param="model")
 
 
 def _request(

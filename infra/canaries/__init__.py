@@ -22,12 +22,16 @@ class Candidate(Message):
         digest: Of its manifest.
         capability: What a card must offer for it.
         engine: The engine kind that runs it.
+        needed_mib: Memory that it needs of each card, reserve included.
+        cards: Cards of one host that it needs at once.
     """
 
     model_id: str
     digest: str
     capability: str
     engine: str
+    needed_mib: int
+    cards: int
 
 
 class Unproven(Message):
@@ -60,6 +64,8 @@ async def unproven(reader: Reader, candidates: Sequence[Candidate]) -> tuple[Unp
         digests=[each.digest for each in candidates],
         capabilities=[each.capability for each in candidates],
         engines=[each.engine for each in candidates],
+        needed_mib=[each.needed_mib for each in candidates],
+        needed_cards=[each.cards for each in candidates],
         fresh=timeouts.REPORT_FRESH,
     )
     return tuple(Unproven.model_validate(row) for row in rows)

@@ -16,6 +16,7 @@ from infra.fleet.reading import (
     Mine,
     Workload,
     fleet,
+    known,
     mine,
     show_trouble,
 )
@@ -30,6 +31,7 @@ __all__ = [
     "Workload",
     "cordon",
     "fleet",
+    "known",
     "mine",
     "observe_memory",
     "observed_memory",

@@ -20,6 +20,12 @@ where c.last_report_at > clock_timestamp() - interval '1 day'
   and (%(named)s::text is null or %(named)s in (c.uuid, c.label, c.host))
 order by c.host, c.label, c.uuid
 
+-- name: known
+-- Cards that were heard of within the last day, whatever they do now; equal ones of a host as one.
+select host, engines, capabilities, vram_total_mib, count(*) as count from card
+where last_report_at > clock_timestamp() - interval '1 day'
+group by host, engines, capabilities, vram_total_mib
+
 -- name: workload
 -- What runs and waits, by model.
 select model_id, count(*) filter (where not waits) as running, count(*) filter (where waits) as waiting,

@@ -8,6 +8,7 @@ from infra.db import Reader, load
 from workflows.contracts import timeouts
 from workflows.contracts.hosts import RefusedOrder, Telemetry
 from workflows.contracts.message import Message
+from workflows.domain.placement.capable import Known
 
 _QUERIES = load(__package__)
 
@@ -129,6 +130,20 @@ async def fleet(reader: Reader, *, named: str | None = None) -> FleetView:
     return FleetView(
         cards=tuple(_card(row) for row in cards),
         workload=tuple(Workload.model_validate(row) for row in workload),
+    )
+
+
+async def known(reader: Reader) -> tuple[Known, ...]:
+    """Cards that were heard of within the last day, whatever they do now."""
+    return tuple(
+        Known(
+            host=row["host"],
+            engines=frozenset(row["engines"]),
+            capabilities=frozenset(row["capabilities"]),
+            total_mib=row["vram_total_mib"],
+            count=row["count"],
+        )
+        for row in await reader.all(_QUERIES["known"])
     )
 
 

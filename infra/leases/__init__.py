@@ -10,11 +10,13 @@ from infra.leases.placing import (
     withdraw,
 )
 from infra.leases.pool import (
+    HALF_S,
     CardRow,
     RunTime,
     RunTimes,
     TicketRow,
     Told,
+    arrivals,
     cards,
     offer,
     run_times,
@@ -28,6 +30,7 @@ from infra.leases.pool import (
 )
 
 __all__ = [
+    "HALF_S",
     "OUTBOX_CHANNEL",
     "PLACE_CHANNEL",
     "CardRow",
@@ -36,6 +39,7 @@ __all__ = [
     "TicketRow",
     "Told",
     "accept",
+    "arrivals",
     "cards",
     "check_fence",
     "lapse",

@@ -1,17 +1,21 @@
 """What the placer reads and tells: cards and tickets as placement knows them, shares, run times, forecasts."""
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 from infra.db import Reader, Tx, load
 from workflows.contracts import timeouts
 from workflows.contracts.message import Message
 from workflows.domain.placement.fleet import Card, Given, Priority, Resident, Share, Standing, Waiting, Work
+from workflows.domain.placement.warmth import Arrivals
 
 _QUERIES = load(__package__)
 
 RUN_S_UNKNOWN = 60.0
 """Expected of work of which neither its manifest nor any run says how long it takes. Seconds."""
+HALF_S = 150.0
+"""Arrivals are counted in two halves of so many seconds."""
 BUSY_S_UNKNOWN = 60.0
 """As above, for when a busy card is free."""
 
@@ -122,6 +126,12 @@ async def shares(reader: Reader) -> dict[str, Share]:
 async def run_times(reader: Reader) -> tuple[RunTime, ...]:
     """All that was learned."""
     return tuple(RunTime.model_validate(row) for row in await reader.all(_QUERIES["run_times"]))
+
+
+async def arrivals(reader: Reader) -> dict[str, Arrivals]:
+    """What came in the last minutes, by model; canaries don't count."""
+    rows = await reader.all(_QUERIES["arrivals"], half=timedelta(seconds=HALF_S))
+    return {row["model_id"]: Arrivals(row["earlier"], row["recent"]) for row in rows}
 
 
 def warm_run_times(learned: Sequence[RunTime]) -> RunTimes:

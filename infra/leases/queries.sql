@@ -77,6 +77,15 @@ select account_id, weight, on_cards_max from account_share
 -- What was learned of how long work takes.
 select model_id, mode, size_class, warm, runs, mean_s, deviation_s from run_time
 
+-- name: arrivals
+-- What was created in the two halves of the last while, by model; of no more than the newest 4,000 holds.
+select g.model_id, count(*) filter (where h.created_at <= clock_timestamp() - %(half)s) as earlier,
+       count(*) filter (where h.created_at > clock_timestamp() - %(half)s) as recent
+from (select task_id, created_at from transfer where kind = 'pending' order by id desc limit 4000) h
+join generation g on g.task_id = h.task_id
+where h.created_at > clock_timestamp() - 2 * %(half)s::interval and not g.is_canary
+group by g.model_id
+
 -- name: tell
 -- Writes what waiting generations are told.
 update ticket set position = t.position, eta_s = t.eta_s, why = string_to_array(t.why, E'\n'),

@@ -110,7 +110,7 @@ def metrics_page() -> str:
         "counted.\n\n"
         f"{ports}\n\n"
         "Gauges are read from the database by each orchestrator every 10 s: they are the whole platform's, so\n"
-        "don't add them up. Counters are of one process since its start: add those up.\n\n"
+        "don't add them up. Counters and histograms are of one process since its start: add those up.\n\n"
         f"| name | sort | labels | process | what it says |\n|---|---|---|---|---|\n{rows}"
     )
 

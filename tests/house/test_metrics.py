@@ -11,7 +11,11 @@ from infra.metrics import METRICS, Sort
 from tests.house.sources import ROOT, Module, product, resolved, sample
 from workflows.contracts.sweep import Kind
 
-_WRITERS = {"infra.metrics.count": Sort.COUNTER, "infra.metrics.show": Sort.GAUGE}
+_WRITERS = {
+    "infra.metrics.count": Sort.COUNTER,
+    "infra.metrics.show": Sort.GAUGE,
+    "infra.metrics.observe": Sort.HISTOGRAM,
+}
 
 
 def written(module: Module) -> Iterator[tuple[str, Sort, bool]]:

@@ -29,3 +29,20 @@ def with_variants(folder: Path) -> Catalog:
     catalog = load(models)
     assert catalog.refused == ()
     return catalog
+
+
+GIANT = "image-giant"
+"""As the shipped model, with a budget that no card has."""
+
+
+def with_giant(folder: Path, **changes: object) -> Catalog:
+    """The shipped models and `GIANT`, in a new folder; it differs by what is given."""
+    models = folder / "models"
+    shutil.copytree(MODELS, models)
+    manifest = yaml.safe_load((models / "image-upscale" / "manifest.yaml").read_text(encoding="utf-8"))
+    manifest |= {"id": GIANT, "name": "Giant", "aliases": [], "vram_budget_mib": 1_000_000} | changes
+    (models / GIANT).mkdir()
+    (models / GIANT / "manifest.yaml").write_text(yaml.safe_dump(manifest), encoding="utf-8")
+    catalog = load(models)
+    assert catalog.refused == ()
+    return catalog

@@ -19,12 +19,14 @@ from infra.db import Database
 from infra.storage.records import claim_upload, mark_stored
 from infra.storage.store import BlobStore, StoreAwayError
 from infra.temporal import generations
+from workers.orchestration import warming
 from workers.orchestration.loop import Loop
 from workflows.contracts import ids, timeouts
 from workflows.contracts.failures import Failure
 from workflows.contracts.generation import GenerationRequest
 from workflows.contracts.media import BlobRef
 from workflows.contracts.states import AdmissionOutcome
+from workflows.domain.placement.warmth import WarmUp, warm, warm_ups
 from workflows.domain.plan import ImageFacts, Plan, input_image, plan
 
 HOUSE_CREDITS = 1_000_000
@@ -33,6 +35,10 @@ DOUBT_MAX = timedelta(minutes=10)
 """A canary in doubt keeps its model from its card. It is the house's own loss, so nobody has to decide."""
 RETRY_FIRST = timedelta(seconds=5)
 RETRY_MAX = timedelta(minutes=10)
+WARM_EACH_S = 10.0
+"""How often it is looked whether cards have to be warmed up."""
+WARM_UP_S = 120.0
+"""A warm-up counts as done for so long; by then the card's engine has told what it loaded."""
 log = structlog.get_logger(__name__)
 
 
@@ -56,6 +62,8 @@ class Canaries(Loop):
         self._catalog = catalog
         self._account_is_open = False
         self._put_off: dict[str, _PutOff] = {}
+        self._warm_at = float("-inf")
+        self._warming: dict[WarmUp, float] = {}
 
     async def turn(self) -> None:
         """Start a canary for each live card and model that has none, failed ones again, later each time."""
@@ -65,6 +73,8 @@ class Canaries(Loop):
                 digest=entry.digest,
                 capability=entry.manifest.capability,
                 engine=entry.manifest.engine,
+                needed_mib=entry.manifest.vram_budget_mib + entry.manifest.reserve_mib,
+                cards=entry.manifest.cards,
             )
             for entry in self._catalog.entries.values()
         ]
@@ -73,10 +83,34 @@ class Canaries(Loop):
         for each in missing:
             if each.open or not _is_due(each) or self._is_put_off(each.operation_prefix):
                 continue
-            if await self._start(self._catalog.entries[each.model_id], each):
+            if await self._start(
+                self._catalog.entries[each.model_id], f"{each.operation_prefix}{each.ended}", each.card_uuid
+            ):
                 self._put_off.pop(each.operation_prefix, None)
             else:
                 self._put_off_again(each.operation_prefix)
+        if time.monotonic() - self._warm_at >= WARM_EACH_S:
+            self._warm_at = time.monotonic()
+            await self._warm_up()
+
+    async def _warm_up(self) -> None:
+        """Where too few cards have a model loaded, run a canary of it on idle ones."""
+        async with self._database.read() as reader:
+            warmth = await warming.look(reader, self._catalog)
+        now = time.monotonic()
+        self._warming = {one: until for one, until in self._warming.items() if until > now}
+        for target in warmth.targets:
+            for card in warm(warmth.cards, target.work):
+                self._put_off.pop(_warm_up_name(target.model_id, card.uuid), None)
+        for one in warm_ups(warmth.targets, warmth.cards, self._warming):
+            entry, name = self._catalog.entries[one.model_id], _warm_up_name(one.model_id, one.card_uuid)
+            if self._is_put_off(name):
+                continue
+            self._put_off_again(name)  # an engine that never tells what it loaded is asked ever more seldom
+            self._warming[one] = now + WARM_UP_S
+            log.info("warming up", model=one.model_id, card=one.card_uuid)
+            operation_id = f"{name}:{time.time():.0f}"
+            await self._start(entry, operation_id, one.card_uuid)
 
     def _is_put_off(self, prefix: str) -> bool:
         """What was never held leaves no generation to count, so its pauses are remembered here."""
@@ -86,9 +120,8 @@ class Canaries(Loop):
         times = self._put_off[prefix].times + 1 if prefix in self._put_off else 1
         self._put_off[prefix] = _PutOff(times, time.monotonic() + _pause(times).total_seconds())
 
-    async def _start(self, entry: CatalogEntry, missing: canaries.Unproven) -> bool:
+    async def _start(self, entry: CatalogEntry, operation_id: str, card_uuid: str) -> bool:
         """True when its credits are held."""
-        operation_id = f"{missing.operation_prefix}{missing.ended}"
         picture = canaries.picture(entry.manifest.canary.side)
         side = entry.manifest.canary.side
         facts = ImageFacts(mime="image/png", size=len(picture), width=side, height=side, frames=1, has_alpha=False)
@@ -105,7 +138,7 @@ class Canaries(Loop):
         try:
             await self._open_account()
             sha256 = await self._put(picture, operation_id)
-            request = await self._request(operation_id, _on_card(planned, missing.card_uuid), facts, sha256)
+            request = await self._request(operation_id, _on_card(planned, card_uuid), facts, sha256)
             admission = await generations.admit(self._client, request)
         except (generations.GenerationCallError, StoreAwayError) as error:
             log.warning("canary put off", model=entry.manifest.id, reason=str(error))
@@ -188,6 +221,11 @@ def _on_card(planned: Plan, card_uuid: str) -> Plan:
         raise AssertionError(f"the plan of {planned.snapshot.model_id} says nothing of placement")
     placement = needs.model_copy(update={"only_card": card_uuid})
     return replace(planned, snapshot=planned.snapshot.model_copy(update={"placement": placement}))
+
+
+def _warm_up_name(model_id: str, card_uuid: str) -> str:
+    """Short enough to begin an operation id, whatever a host calls its cards."""
+    return f"warm:{model_id}:{hashlib.sha256(card_uuid.encode()).hexdigest()[:8]}"
 
 
 def _is_due(missing: canaries.Unproven) -> bool:

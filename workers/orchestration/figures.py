@@ -3,8 +3,10 @@
 import time
 
 from infra import fleet, metrics
+from infra.catalog import Catalog
 from infra.db import Database
 from infra.sweep import figures
+from workers.orchestration import warming
 from workers.orchestration.loop import Loop
 
 EACH_S = 10.0
@@ -17,9 +19,10 @@ class Figures(Loop):
     role = "figures"
     alone = False
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, models: Catalog) -> None:
         """The first look comes with the first turn."""
         super().__init__(database)
+        self._models = models
         self._next_at = 0.0
 
     async def turn(self) -> None:
@@ -30,3 +33,4 @@ class Figures(Loop):
         async with self._database.read() as reader:
             await figures.show(reader)
             await fleet.show_trouble(reader)
+            warming.show(await warming.look(reader, self._models))

@@ -7,13 +7,14 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import structlog
-from opentelemetry import metrics
 
-from infra import leases
+from infra import leases, metrics
+from infra.catalog import Catalog
 from infra.db import Database
 from infra.db.clock import server_time
 from infra.leases import CardRow, RunTimes, TicketRow, Told
 from workers.orchestration.loop import Loop
+from workers.orchestration.warming import kept, look
 from workflows.domain.placement.fleet import Given, Policy, Standing
 from workflows.domain.placement.forecast import forecast, why_not_yet
 from workflows.domain.placement.pool import Pool
@@ -31,10 +32,6 @@ MANY = 500
 T = TypeVar("T")
 
 log = structlog.get_logger(__name__)
-_meter = metrics.get_meter("holdfast.placement")
-_eta_error = _meter.create_histogram(
-    "holdfast.placement.eta_error", unit="s", description="Seconds between the first told start and the real one."
-)
 
 
 class Placer(Loop):
@@ -43,9 +40,10 @@ class Placer(Loop):
     role = "placer"
     channel = leases.PLACE_CHANNEL
 
-    def __init__(self, database: Database) -> None:
-        """Nothing is read yet."""
+    def __init__(self, database: Database, models: Catalog | None = None) -> None:
+        """Nothing is read yet. Of `models` those that are wanted warm aren't unloaded lightly."""
         super().__init__(database)
+        self._models = models
         self._pool = Pool()
         self._run_times: RunTimes = {}
         self._pinned: dict[str, TicketRow] = {}
@@ -95,7 +93,7 @@ class Placer(Loop):
             self._pinned.pop(given.task_id, None)
             self._told.pop(given.task_id, None)
             told_at, eta_s = self._first_told.pop(given.task_id, (now, 0.0))
-            _eta_error.record(abs(now - told_at - eta_s))
+            metrics.observe("eta_error_seconds", abs(now - told_at - eta_s))
             log.info("offered", task_id=given.task_id, cards=given.cards)
         return offered
 
@@ -105,7 +103,8 @@ class Placer(Loop):
             shares = await leases.shares(reader)
             cards = await leases.cards(reader)
             tickets = await leases.tickets(reader, learned)
-        self._pool = Pool(Policy(fresh_s=float("inf"), shares=shares))
+            warm_min = kept(await look(reader, self._models)) if self._models else {}
+        self._pool = Pool(Policy(fresh_s=float("inf"), shares=shares, warm_min=warm_min))
         self._run_times = learned
         self._pinned.clear()
         self._on_card.clear()

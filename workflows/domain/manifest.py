@@ -152,6 +152,8 @@ class Manifest(_Part):
     """Cards of one host that a run needs at the same time."""
     priority: Literal["interactive", "standard", "batch"] = "interactive"
     residents: dict[str, ResidentSpec] = {}
+    warm_min: Annotated[int, Field(ge=0, le=10_000)] = 0
+    """Cards that keep what the first mode uses, also while nobody asks for it."""
     wait_s_max: Annotated[int, Field(gt=0)]
     queue_max: Annotated[int, Field(gt=0)]
     cancellable: bool

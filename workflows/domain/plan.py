@@ -10,6 +10,8 @@ from workflows.contracts.media import BlobRef, InputImage, MediaContract
 from workflows.contracts.prices import UNIT, PriceTerms
 from workflows.domain.manifest import CREDITS_MAX, Manifest, Mode
 from workflows.domain.parameters import resolve_parameters
+from workflows.domain.placement.capable import Need
+from workflows.domain.placement.fleet import Priority, Resident, Work
 from workflows.domain.pricing import OUTPUTS_MAX, Measure, figure, price
 
 IMAGE_FIELD = "image"
@@ -62,6 +64,32 @@ class Plan:
     def price_credits(self) -> int:
         """What is held, in whole credits."""
         return self.price.total
+
+
+def need_of(manifest: Manifest) -> Need:
+    """What the model asks of its cards, whatever its mode."""
+    return Need(
+        engine=manifest.engine,
+        capability=manifest.capability,
+        mib=manifest.vram_budget_mib + manifest.reserve_mib,
+        cards=manifest.cards,
+    )
+
+
+def work_of(manifest: Manifest) -> Work:
+    """The work of the model's first mode, as placement knows it before any request."""
+    mode = next(iter(manifest.modes.values()))
+    return Work(
+        key=manifest.id,
+        capability=manifest.capability,
+        engine=manifest.engine,
+        budget_mib=manifest.vram_budget_mib,
+        run_s=mode.run_s,
+        reserve_mib=manifest.reserve_mib,
+        residents=tuple(Resident(name, **manifest.residents[name].model_dump()) for name in mode.uses),
+        cards=manifest.cards,
+        priority=Priority(manifest.priority),
+    )
 
 
 def choose_mode(manifest: Manifest, asked: str | None) -> tuple[str, Mode] | Failure:

@@ -89,11 +89,23 @@ async def test_a_model_proves_itself_once_for_each_agent(platform: Platform, tmp
         await leases.record_report(tx, report(platform.card.uuid, boot_id="boot-2"))
     entry = models.entries["image-upscale"]
     candidate = canaries.Candidate(
-        model_id="image-upscale", digest=entry.digest, capability="image_upscale", engine="native"
+        model_id="image-upscale",
+        digest=entry.digest,
+        capability="image_upscale",
+        engine="native",
+        needed_mib=4096,
+        cards=1,
     )
+    too_large = candidate.model_copy(update={"model_id": "giant", "needed_mib": 4097})
+    too_many = candidate.model_copy(update={"model_id": "gang", "cards": 2})
     async with platform.database.read() as reader:
-        (missing,) = await canaries.unproven(reader, [candidate])
-    assert (missing.boot_id, missing.ended, missing.open) == ("boot-2", 0, False)
+        (missing,) = await canaries.unproven(reader, [candidate, too_large, too_many])
+    assert (missing.model_id, missing.boot_id, missing.ended, missing.open) == (
+        "image-upscale",
+        "boot-2",
+        0,
+        False,
+    )
     assert await platform.audit() == []
 
 
