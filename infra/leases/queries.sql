@@ -18,6 +18,7 @@ select task_id from generation where task_id = %(task_id)s for no key update
 select holdfast.withdraw_v1(%(task_id)s, %(reason)s)
 
 -- name: report
+-- Takes a host's report: what its runs took, its cards, and the orders that it refused.
 with taken as materialized (select holdfast.take_report_v1(%(report)s::jsonb, %(fresh)s, %(gone)s) as refused)
 select refused, holdfast.heed_orders_v1(%(report)s::jsonb) from taken
 

@@ -68,13 +68,20 @@ async def last(reporter: Reporter, api: InternalApi) -> HostReport:
     return HostReport.model_validate(api.reports[-1])
 
 
-async def test_a_meter_keeps_what_was_there_before_and_the_most(gpu: tuple[FakeCard, Watch]) -> None:
+async def test_a_meter_keeps_what_was_there_before_and_the_most(
+    gpu: tuple[FakeCard, Watch], monkeypatch: pytest.MonkeyPatch
+) -> None:
     card, watch = gpu
     meter = watch.meter(CARD)
     assert meter.end() is None, "nothing was begun"
     seen: list[int | None] = []
     take = meter.take
-    meter.take = lambda mib: (seen.append(mib), take(mib))[1]  # type: ignore[method-assign]  # to hear each look
+
+    def heard(mib: int | None) -> None:
+        take(mib)
+        seen.append(mib)
+
+    monkeypatch.setattr(meter, "take", heard)
     meter.begin()
     for used in (1_000, 9_000, 3_000):
         card.used_mib = used
@@ -95,7 +102,7 @@ async def test_looks_are_five_a_second_while_something_runs_and_one_otherwise(
         pauses.append(delay)
         return timeout(delay)
 
-    monkeypatch.setattr(watching.asyncio, "timeout", noted)
+    monkeypatch.setattr("workers.watching.asyncio.timeout", noted)
     _, watch = gpu
     watch.meter(CARD).begin()
     await eventually(lambda: len(pauses) > 3, what="some looks")
