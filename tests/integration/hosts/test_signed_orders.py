@@ -116,13 +116,13 @@ async def test_an_order_comes_before_its_intent(
     intend = desk.journal.intend
     orders_at_intent: list[int] = []
 
-    def noted(*args: object, **kwargs: object) -> object:
+    def noted(entry: Entry, *, deadline_at: float) -> Entry:
         orders_at_intent.append(len(api.orders))
         found = desk.journal.find(CARD, "gen_a", 1)
         assert found is not None
         assert found.step is Step.ASKED
         assert engine_of(desk).submitted == 0
-        return intend(*args, **kwargs)  # type: ignore[arg-type]
+        return intend(entry, deadline_at=deadline_at)
 
     monkeypatch.setattr(desk.journal, "intend", noted)
     assert (await run(desk)).verdict is RunVerdict.FINISHED
