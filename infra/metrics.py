@@ -37,12 +37,14 @@ class Metric:
         meaning: What is counted, as a sentence.
         process: Who has it.
         labels: Names of its labels.
+        bounds: Of a histogram's buckets.
     """
 
     sort: Sort
     meaning: str
     process: str
     labels: tuple[str, ...] = ()
+    bounds: tuple[float, ...] = ()
 
 
 METRICS: dict[str, Metric] = {
@@ -103,6 +105,7 @@ METRICS: dict[str, Metric] = {
         Sort.HISTOGRAM,
         "Seconds between the start that a waiting generation was told first and the real one, early or late.",
         "orchestrator",
+        bounds=(0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0),
     ),
     "outbox_waiting": Metric(Sort.GAUGE, "Messages not delivered yet, by topic.", "orchestrator", ("topic",)),
 }
@@ -189,7 +192,9 @@ def start() -> Any:
         if metric.sort is Sort.COUNTER:
             made.counters[name] = meter.create_counter(PREFIX + name, description=metric.meaning)
         elif metric.sort is Sort.HISTOGRAM:
-            made.histograms[name] = meter.create_histogram(PREFIX + name, description=metric.meaning)
+            made.histograms[name] = meter.create_histogram(
+                PREFIX + name, description=metric.meaning, explicit_bucket_boundaries_advisory=list(metric.bounds)
+            )
         else:
             made.gauges[name] = {}
             meter.create_observable_gauge(

@@ -40,6 +40,14 @@ def test_counters_and_gauges_are_told_with_their_labels() -> None:
     assert [line for line in told(registry) if "sweep_open" in line] == ['holdfast_sweep_open{kind="lot_due"} 0.0']
 
 
+def test_a_histogram_has_the_buckets_of_the_table() -> None:
+    registry = metrics.start()
+    metrics.observe("eta_error_seconds", 3.0)
+    buckets = [line for line in told(registry) if line.startswith("holdfast_eta_error_seconds_bucket")]
+    assert [line.rpartition(" ")[2] for line in buckets] == ["0.0"] * 3 + ["1.0"] * 7
+    assert "holdfast_eta_error_seconds_sum 3.0" in told(registry)
+
+
 @pytest.mark.parametrize(
     ("name", "labels"), [("no_such", {}), ("api_errors", {}), ("credits_charged", {"x": "y"})]
 )

@@ -92,8 +92,10 @@ class Placer(Loop):
         if offered:
             self._pinned.pop(given.task_id, None)
             self._told.pop(given.task_id, None)
-            told_at, eta_s = self._first_told.pop(given.task_id, (now, 0.0))
-            metrics.observe("eta_error_seconds", abs(now - told_at - eta_s))
+            first_told = self._first_told.pop(given.task_id, None)
+            if first_told is not None:  # who was placed before anything was told got no estimate
+                told_at, eta_s = first_told
+                metrics.observe("eta_error_seconds", abs(now - told_at - eta_s))
             log.info("offered", task_id=given.task_id, cards=given.cards)
         return offered
 
