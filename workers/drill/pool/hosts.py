@@ -17,7 +17,7 @@ from workers.supervisor.plan import worker
 
 STOP_S = 40.0
 """An agent's own drain takes less; force is for the stuck only."""
-_NOT_OF_A_HOST = ("session_secret", "signing_secret", "receipt_key")
+_NOT_OF_A_HOST = ("session_secret", "signing_secret", "receipt_key", "order_key")
 
 
 class PoolHost:

@@ -14,8 +14,8 @@ from workers.bench.visitor import UnexpectedAnswer, Visitor
 
 _QUERIES = load(__package__)
 SIDES = (96, 96, 160, 160, 224, 224, 320, 512)
-"""Pixels. On two cores shared by all, from half a second to some ten: the longest outlive their agent's absence, so
-that a task that was given to another card too early would be seen to run on both."""
+"""Pixels. On two cores shared by all, from half a second to some ten: the longest outlive their agent's absence. A
+task that was given to another card too early would be seen to run on both."""
 TOP_UP_EACH_S = 0.2
 ACCEPTED_WITHIN_S = 60
 
