@@ -64,6 +64,8 @@ class HostAgent:
             journal = await self._journal(folder / "journal.db")
             stack.callback(journal.close)
             keys = OrderKeys(self._settings.order_keys)
+            if not self._settings.order_keys:
+                log.error("no_order_keys", hint="HOLDFAST_ORDER_PUBLIC_KEYS; every order is refused without")
             client = HostClient(
                 self._settings.internal_url, self._settings.host_token.get_secret_value(), keys=keys
             )

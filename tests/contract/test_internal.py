@@ -115,8 +115,9 @@ async def test_what_a_host_gets_is_signed_for_just_its_question(world: World, us
         ORDER_KEYS.check_work(work, request)
         assert work.warrant is not None
         assert work.warrant.owner == owner_of(user.account_id, order.task_id)
+    found = Work.model_validate(await _answer(world, "orders", look))
     with pytest.raises(OrderRefused):
-        ORDER_KEYS.check_work(work, order)
+        ORDER_KEYS.check_work(found, order)
     ORDER_KEYS.check_grant(UploadGrant.model_validate(await _answer(world, "uploads", upload)), upload)
     elsewhere = upload.model_copy(update={"card_uuid": "another card"})
     answer = await world.client.post("/internal/v1/uploads", headers=TOKEN, json=elsewhere.model_dump(mode="json"))
