@@ -36,8 +36,10 @@ end as stale
 from holdfast.stale_lease_v2(%(task_id)s, %(lease_id)s::uuid, %(fence)s, %(card_uuid)s) as why
 
 -- name: cards
--- Cards as placement sees them, all or those given, each with whose generation has it. Times as unix seconds.
-select c.uuid, c.label, c.host, c.engines, c.capabilities, c.vram_total_mib, c.foreign_mib, c.residents, c.cordoned,
+-- Cards as placement sees them, all or those given, each with whose generation has it. Times as unix seconds. Hosts
+-- by identity: cards of two hosts with one name can't do one task together.
+select c.uuid, c.label, coalesce(nullif(c.host_id, ''), c.host) as host, c.engines, c.capabilities,
+       c.vram_total_mib, c.foreign_mib, c.residents, c.cordoned,
        c.quarantined_at is not null as quarantined,
        extract(epoch from c.last_report_at)::float8 as reported_at, extract(epoch from c.free_at)::float8 as free_at,
        extract(epoch from clock_timestamp())::float8 as now,

@@ -57,6 +57,11 @@ async def test_hosts_of_one_name_are_told_apart(database: Database) -> None:
     """As two machines made from one image, or two homes on one machine: each has a journal of its own."""
     await hear(database, said("one", boot_id="boot-1"))
     assert await hear(database, said("two", boot_id="boot-2")) != ()
+    other = report("cpu-b-0", boot_id="boot-2").model_copy(update={"host_id": "two"})
+    assert await hear(database, other) == ()
+    async with database.read() as reader:
+        hosts = [row.card.host for row in (await leases.snapshot(reader))[0]]
+    assert hosts == ["one", "two"], "no gang of cards of both"
 
 
 async def test_the_refused_host_gets_no_order(ways: Ways, database: Database) -> None:
@@ -100,7 +105,7 @@ async def test_one_refused_card_keeps_no_other_from_being_heard(ways: Ways, data
     assert [one.card_uuid for one in refused] == [CARD]
     async with database.read() as reader:
         cards, _ = await leases.snapshot(reader)
-    assert {row.card.uuid: row.card.host for row in cards} == {CARD: "host-a", "cpu-b-0": "host-b"}
+    assert {row.card.uuid: row.card.host for row in cards} == {CARD: "one", "cpu-b-0": "two"}
 
 
 NONSENSE: list[dict[str, Any]] = [
