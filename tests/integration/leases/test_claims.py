@@ -1,5 +1,6 @@
 """A card has one host; what others say about it, and what can't be, is refused and shown."""
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pytest
@@ -154,3 +155,21 @@ async def test_a_fault_of_the_hardware_puts_the_card_into_quarantine_once(ways: 
     assert (await card(database)).state is CardState.IDLE, "told again, but not a new one"
     await ways.report(telemetry=Telemetry(ecc_errors=2, xid=79))
     assert (await card(database)).quarantine_reason == "uncorrected memory errors rose from 0 to 2"
+
+
+async def test_cards_that_cant_be_believed_are_counted(
+    ways: Ways, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: dict[str, dict[str, float]] = {}
+
+    def show(name: str, values: Iterable[tuple[Mapping[str, str], float]]) -> None:
+        shown[name] = {labels["kind"]: value for labels, value in values}
+
+    monkeypatch.setattr("infra.metrics.show", show)
+    await hear(database, said("one", boot_id="boot-1"))
+    await hear(database, said("two", boot_id="boot-2"))
+    await ways.report("cpu-b-0", vram_total_mib=-1)
+    await ways.report("cpu-c-0", telemetry=Telemetry(xid=79))
+    async with database.read() as reader:
+        await fleet.show_trouble(reader)
+    assert shown == {"cards_in_trouble": {"claimed": 1, "nonsense": 1, "quarantined": 1}}
