@@ -154,13 +154,13 @@ async def test_there_is_one_leader_and_its_death_frees_the_role(database: Databa
 
 
 async def test_many_notifications_are_one_wake_up(database: Database) -> None:
-    notify = Query("notify", "select pg_notify('holdfast_place', '')")
+    notify = Query("notify", "select pg_notify('holdfast_place', 'card:a')")
     async with database.session() as session:
         await session.listen("holdfast_place", "holdfast_outbox")
         for _ in range(5):
             async with database.single_statement() as tx:
                 await tx.one(notify)
-        assert await session.wait(timedelta(seconds=20)) == {"holdfast_place"}
+        assert await session.wait(timedelta(seconds=20)) == {"card:a"}
 
 
 async def test_an_account_that_is_not_there_is_told_apart_from_a_server_that_is_not(database: Database) -> None:

@@ -198,13 +198,17 @@ async def test_preflight_says_what_admission_would(ways: Ways, database: Databas
     assert (await look("x", "nobody")).available_credits == 0
 
 
-async def test_a_ticket_wakes_placement(ways: Ways, database: Database) -> None:
+async def test_a_ticket_wakes_placement_where_a_card_is_free(ways: Ways, database: Database) -> None:
+    account = await ways.account()
     async with database.session() as session:
         await session.listen("holdfast_place")
-        await ways.admit(request(await ways.account()))
-        assert await session.wait(timedelta(seconds=20)) == {"holdfast_place"}
+        await ways.admit(request(account))
+        assert await session.wait(timedelta(0)) == frozenset(), "without a card there is nothing to decide"
         await ways.report()
-        assert await session.wait(timedelta(seconds=20)) == {"holdfast_place"}, "a card came"
+        assert await session.wait(timedelta(seconds=20)) == {"card:cpu-a-0"}, "a card came"
+        second = await ways.admit(request(account))
+        assert second.lease is None, "somebody waits for that card"
+        assert await session.wait(timedelta(seconds=20)) == {f"ticket:{second.task_id}"}
 
 
 @pytest.mark.parametrize("behind", [timedelta(0), timedelta(hours=-2), timedelta(hours=2)])

@@ -69,7 +69,7 @@ async def _decide(decision: Decision, setting: Setting) -> object:
     while True:
         try:
             return await decision(Step(setting.database), setting)
-        except Exception as error:
+        except Exception as error:  # what it is, its cause says; whatever isn't known is raised again
             cause = error.__cause__
             if isinstance(cause, DatabaseBusy):
                 continue

@@ -14,9 +14,9 @@ from workers.drill.pool.watch import Stretch, at_once
 
 _QUERIES = load(__package__)
 _JOURNAL = load(__package__, "journal.sql")
-ENDS_WITHIN_S = 180
-"""After the last kill. A killed step is noticed after 4 s, its card looked at after 5 s, then 10 s, then 20 s; who
-waits behind it has a run to make as well."""
+ENDS_WITHIN_S = 240
+"""After the last kill. Looks for evidence double their pauses: after five minutes of kills the longest is 160 s, and
+what is found lost then is run again."""
 NAMED_MAX = 20
 
 
