@@ -38,8 +38,8 @@ class Settings(BaseSettings):
         host_token: What hosts show at `/internal/v1`; as above.
         receipt_key: Signs receipts: an Ed25519 seed, 32 bytes in URL-safe base64. `holdfast up` makes one.
         order_key: Signs what hosts are told to do; a seed as above. For the API alone.
-        order_public_keys: By which hosts check it: public halves in URL-safe base64, comma separated; two while keys
-            are changed. Without any a host runs nothing.
+        order_public_keys: By which hosts check it: public halves in URL-safe base64, comma separated; two while
+            keys are changed. Without any a host runs nothing.
         trusted_proxies: Networks of your proxies, comma separated; they are believed about a caller's address.
         session_hours: A session's length.
         legacy_credit_status: True answers 429 in place of 402 for `insufficient_credits`, as an older system did.
@@ -56,8 +56,8 @@ class Settings(BaseSettings):
         nvml_recording: Told in place of what the driver says, for drills: as `infra/gpu/recording.jsonl`. With
             `engine=fake` its cards take work.
         fake_scripts: What the fake engine does, run after run, comma separated; the last repeats.
-        metrics_port: Where `/metrics` is answered: the API here, the orchestrator one higher, the media worker two;
-            0 answers nowhere.
+        metrics_port: Where `/metrics` is answered: the API here, the orchestrator one higher, the media worker
+            two; 0 answers nowhere.
         metrics_host: The address to answer it at; never one that callers reach.
         fault_points: Names of deliberate crash points, comma separated; only tests and drills set it.
     """

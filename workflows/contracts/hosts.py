@@ -119,8 +119,8 @@ class CardReport(Message):
         residents: What is loaded, in the order of last use, oldest first.
         telemetry: How it fares.
         measured: Memory of runs that are over, each until a report with it was taken.
-        known_fence: The highest fence under which it was ordered; the database never falls behind it, not even when
-            an older copy was restored.
+        known_fence: The highest fence under which it was ordered; the database never falls behind it, not even
+            when an older copy was restored.
         refused_order: The last order that was refused here.
     """
 
