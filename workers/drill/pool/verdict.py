@@ -15,7 +15,7 @@ from workers.drill.pool.watch import Stretch, at_once
 _QUERIES = load(__package__)
 _JOURNAL = load(__package__, "journal.sql")
 ENDS_WITHIN_S = 240
-"""After the last kill. Looks for evidence double their pauses: after five minutes of kills the longest is 160 s,
+"""After the last kill. Looks for evidence double their pauses; after five minutes of kills the longest is 160 s,
 and what is found lost then is run again."""
 NAMED_MAX = 20
 
