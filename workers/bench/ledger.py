@@ -71,14 +71,22 @@ class Scripts:
 def _script(accounts: str, run: int) -> str:
     operation = f"'{run}-'||:client_id||'-'||:n"
     made = request("@account", "@operation", price=PRICE)
-    text = made.model_dump_json().replace(made.task_id, "@task")
-    document = f"replace(replace(replace($request${text}$request$, '@account', 'bench-'||:account),"
-    document += f" '@operation', {operation}), '@task', 'gen-'||{operation})"
+    # Each request is its own: its fingerprint too, so that none is taken for a click on another.
+    text = made.model_dump_json().replace(made.task_id, "@task").replace(made.fingerprint, "@fingerprint")
+    document = f"$request${text}$request$"
+    for mark, value in (
+        ("@account", "'bench-'||:account"),
+        ("@operation", operation),
+        ("@task", f"'gen-'||{operation}"),
+        ("@fingerprint", f"repeat(md5({operation}), 2)"),
+    ):
+        document = f"replace({document}, '{mark}', ({value})::text)"
     known = {
         "request": document,
         "in_flight_max": "1000000",
         "fresh": "interval '5 s'",
         "offer": "interval '2 s'",
+        "duplicates": "interval '10 s'",
         "task_id": f"'gen-'||{operation}",
         "credits": str(PRICE),
         "actor": "'workflow:bench'",
