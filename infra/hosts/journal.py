@@ -131,7 +131,10 @@ class Journal:
         found = self.find(entry.card_uuid, entry.task_id, entry.fence)
         if found is not None:
             return found, True
-        self._write(entry, ("ask", {"lease_id": entry.lease_id, "run_id": entry.run_id}))
+        # Lost with the power, it says the same as before: nothing was started. The intent waits for the disk.
+        self._write(
+            entry, ("ask", {"lease_id": entry.lease_id, "run_id": entry.run_id}), survives_power_loss=False
+        )
         return self.find(entry.card_uuid, entry.task_id, entry.fence) or entry, False
 
     def intend(self, entry: Entry, *, deadline_at: float | None = None) -> Entry:
@@ -208,14 +211,16 @@ class Journal:
         settled = int(str(highest))
         return settled if first_open is None else min(settled, int(str(first_open)) - 1)
 
-    def _write(self, entry: Entry, *steps: tuple[str, dict[str, object]]) -> None:
+    def _write(
+        self, entry: Entry, *steps: tuple[str, dict[str, object]], survives_power_loss: bool = True
+    ) -> None:
         common = {
             "card_uuid": entry.card_uuid,
             "task_id": entry.task_id,
             "fence": entry.fence,
             "now": time.time(),
         }
-        with self._writing() as db:
+        with self._writing(survives_power_loss=survives_power_loss) as db:
             for name, values in steps:
                 db.execute(_queries()[name], common | values)
 
@@ -230,11 +235,18 @@ class Journal:
         return tuple(_entry(row) for row in rows)
 
     @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
+    def _writing(self, *, survives_power_loss: bool = True) -> Iterator[sqlite3.Connection]:
+        """One transaction. What needn't survive a loss of power survives a kill all the same."""
         with self._lock:
             try:
-                with self._db:
-                    yield self._db
+                if not survives_power_loss:
+                    self._db.execute(_queries()["write_soon"])
+                try:
+                    with self._db:
+                        yield self._db
+                finally:
+                    if not survives_power_loss:
+                        self._db.execute(_queries()["write_through"])
             except sqlite3.Error as error:
                 raise JournalUnwritable(str(error)) from error
 

@@ -108,6 +108,10 @@ ALTER TABLE card_run RENAME TO run
 -- Readers don't wait for writers.
 PRAGMA journal_mode = WAL
 
+-- name: write_soon
+-- A commit is handed to the system and not awaited on the disk; the next that is awaited brings it along.
+PRAGMA synchronous = NORMAL
+
 -- name: write_through
 -- With NORMAL the last commits of a write-ahead log go with a power cut.
 PRAGMA synchronous = FULL

@@ -1,9 +1,11 @@
 """The journal remembers what was started, through crashes, full disks and damage."""
 
 import resource
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -263,3 +265,20 @@ def test_runs_of_the_time_before_orders_were_signed_are_carried_over(path: Path)
         indexes = again._db.execute("SELECT count(*) FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL")
         assert indexes.fetchone() == (2,)
         again.close()
+
+
+def test_only_what_may_start_a_run_waits_for_the_disk(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lost with the power, an asking says what was so before; an intent must not be lost."""
+    levels: list[int] = []
+    real = Journal._writing
+
+    @contextmanager
+    def seen(self: Journal, **how: bool) -> Iterator[sqlite3.Connection]:
+        with real(self, **how) as db:
+            yield db
+            levels.append(int(db.execute("PRAGMA synchronous").fetchone()[0]))
+
+    monkeypatch.setattr(Journal, "_writing", seen)
+    entry, _ = journal.begin(lease(1))
+    journal.intend(entry)
+    assert levels == [1, 2], "NORMAL for the asking, FULL for the intent"
