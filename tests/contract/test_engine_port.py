@@ -104,7 +104,7 @@ async def test_progress_rises_and_is_one_only_at_the_end(bench: Bench) -> None:
     seen = await bench.engine.submit(upscale("run-1", bench.long, width=600, height=600))
     heard = [seen.fraction]
     while seen.state.is_alive:
-        seen = await bench.engine.follow(seen, wait_s=1.0)
+        seen = await bench.engine.follow(seen, wait_s=0.2)
         heard.append(seen.fraction)
     assert heard == sorted(heard)
     assert len(set(heard)) > 4

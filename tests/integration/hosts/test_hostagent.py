@@ -32,7 +32,7 @@ from workflows.contracts.hosts import CardReport, HostReport
 from workflows.contracts.states import RunVerdict
 
 pytestmark = pytest.mark.slow
-SIDE = 500
+SIDE = 640
 """16 tiles: some seconds on a busy core."""
 
 
@@ -211,7 +211,7 @@ async def test_cards_of_one_host_share_nothing(host: Host) -> None:
     host.start(cpu_cards=2)
     for card in host.cards:
         await host.until_ready(card)
-    first, second = [await host.begin(card) for card in host.cards]
+    first, second = await asyncio.gather(*(host.begin(card) for card in host.cards))
     engines = [holder(host.home / "engines" / card) for card in host.cards]
     assert None not in engines
     assert engines[0] != engines[1]
