@@ -3,7 +3,6 @@
 from infra.fleet.control import (
     ObservedMemory,
     cordon,
-    observe_memory,
     observed_memory,
     quarantine,
     set_share,
@@ -33,7 +32,6 @@ __all__ = [
     "fleet",
     "known",
     "mine",
-    "observe_memory",
     "observed_memory",
     "quarantine",
     "set_share",

@@ -74,8 +74,3 @@ async def set_share(tx: Tx, *, account_id: str, share: Share, reason: str, actor
 async def observed_memory(reader: Reader) -> tuple[ObservedMemory, ...]:
     """What was seen, for who sets budgets."""
     return tuple(ObservedMemory.model_validate(row) for row in await reader.all(_QUERIES["observed_memory"]))
-
-
-async def observe_memory(tx: Tx, *, task_id: str, peak_mib: int, out_of_memory: bool) -> None:
-    """Take what a host saw of a run's memory."""
-    await tx.run(_QUERIES["observe_memory"], task_id=task_id, peak_mib=peak_mib, oom=out_of_memory)

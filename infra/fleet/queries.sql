@@ -62,9 +62,6 @@ select holdfast.quarantine_v1(%(name)s, %(on)s, %(reason)s, %(actor)s) as change
 -- name: set_share
 select holdfast.set_share_v1(%(account_id)s, %(weight)s, %(on_cards_max)s, %(reason)s, %(actor)s)
 
--- name: observe_memory
-select holdfast.observe_memory_v1(%(task_id)s, %(peak_mib)s, %(oom)s)
-
 -- name: observed_memory
 -- Memory that runs were seen to take, with a budget that would have been enough.
 select model_id, mode, runs, peak_mib, oom,

@@ -9,6 +9,7 @@ from infra.fleet import CardState
 from tests.support.generations import Ways, request
 from workflows.domain.placement.fleet import Share
 
+OBSERVE = Query("observe", "select observe_memory_v1(%(task_id)s, %(peak_mib)s, %(oom)s)")
 ACTS = Query("acts", "select act, subject, reason, actor from operator_act where act <> 'grant' order by id")
 
 
@@ -84,7 +85,7 @@ async def test_memory_that_was_seen_suggests_a_budget(ways: Ways, database: Data
     await ways.admit(asked)
     for peak_mib, out_of_memory in ((700, False), (400, False), (900, True)):
         async with database.single_statement() as tx:
-            await fleet.observe_memory(tx, task_id=asked.task_id, peak_mib=peak_mib, out_of_memory=out_of_memory)
+            await tx.run(OBSERVE, task_id=asked.task_id, peak_mib=peak_mib, oom=out_of_memory)
     async with database.read() as reader:
         (seen,) = await fleet.observed_memory(reader)
     assert (seen.runs, seen.peak_mib, seen.oom, seen.suggested_mib) == (3, 900, 1, 1080)
